@@ -1,0 +1,3 @@
+module github.com/qrtz-go/qrtz
+
+go 1.25
