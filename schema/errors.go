@@ -1,0 +1,50 @@
+package schema
+
+import (
+	"errors"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// Server error numbers that qrtz branches on.
+const (
+	erCheckViolatedMariaDB = 4025 // a row violates a CHECK constraint
+	erCheckViolatedMySQL   = 3819
+	erDuplicateCheckMySQL  = 3822 // the constraint exists already
+	erDuplicateCheck       = 1826
+	erDuplicateColumn      = 1060
+	erDuplicateKeyName     = 1061
+	erDuplicateEntry       = 1062
+	erNoSuchTable          = 1146
+	erRecordChanged        = 1020 // MariaDB snapshot isolation, and Galera
+	erLockWaitTimeout      = 1205
+	erDeadlock             = 1213
+)
+
+// Retryable tells whether the server rolled a transaction back because of others, so that running
+// it again may work: deadlock, lock wait timeout, record changed. COMMIT can return these too.
+func Retryable(err error) bool {
+	return isNumber(err, erDeadlock, erLockWaitTimeout, erRecordChanged)
+}
+
+// Duplicate tells whether a row was refused because its key exists.
+func Duplicate(err error) bool { return isNumber(err, erDuplicateEntry) }
+
+func alreadyThere(err error) bool {
+	return isNumber(err, erDuplicateColumn, erDuplicateKeyName, erDuplicateCheck, erDuplicateCheckMySQL)
+}
+
+func noSuchTable(err error) bool { return isNumber(err, erNoSuchTable) }
+
+func isNumber(err error, numbers ...uint16) bool {
+	var e *mysql.MySQLError
+	if !errors.As(err, &e) {
+		return false
+	}
+	for _, n := range numbers {
+		if e.Number == n {
+			return true
+		}
+	}
+	return false
+}

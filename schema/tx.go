@@ -1,0 +1,63 @@
+package schema
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// maxTries bounds how often InTx starts over; with its backoff that is about half a second.
+const maxTries = 8
+
+// ErrCommitUnknown says that the connection broke during COMMIT: what the transaction wrote may be
+// there or not. Only reading it back can tell.
+var ErrCommitUnknown = fmt.Errorf("the outcome of COMMIT is unknown")
+
+// InTx runs fn in a READ COMMITTED transaction and commits it. When the server picks the transaction
+// as the victim of a conflict (Retryable) it starts over, at most eight times, with growing, jittered
+// pauses; fn must therefore set its results anew each time. A COMMIT that fails otherwise is returned
+// as ErrCommitUnknown.
+func InTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
+	pause := 2 * time.Millisecond
+	for try := 1; ; try++ {
+		err := inTxOnce(ctx, db, fn)
+		if err == nil || !Retryable(err) || try == maxTries {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w (giving up: %w)", err, context.Cause(ctx))
+		case <-time.After(pause/2 + rand.N(pause)):
+		}
+		pause *= 2
+	}
+}
+
+func inTxOnce(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
+	tx, err := db.BeginTxx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	if err := fn(tx); err != nil {
+		_ = tx.Rollback() // the first error says more; a broken connection rolls back by itself
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		if Retryable(err) {
+			return fmt.Errorf("commit: %w", err)
+		}
+		return fmt.Errorf("%w: %w", ErrCommitUnknown, err)
+	}
+	return nil
+}
+
+// NowSQL is the server's clock in microseconds since the epoch, as an expression. It is computed from
+// UTC: UNIX_TIMESTAMP(NOW()) is an hour off while the session's time zone repeats an hour in autumn.
+const NowSQL = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
+
+// NowMillisSQL is NowSQL in milliseconds, rounded down.
+const NowMillisSQL = `(` + NowSQL + ` DIV 1000)`
