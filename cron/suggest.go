@@ -1,0 +1,64 @@
+package cron
+
+import "strings"
+
+// What a user who writes the five fields of Unix cron, or one of its shorthands, probably means.
+
+var shorthands = map[string]string{
+	"@YEARLY":   "0 0 0 1 1 ?",
+	"@ANNUALLY": "0 0 0 1 1 ?",
+	"@MONTHLY":  "0 0 0 1 * ?",
+	"@WEEKLY":   "0 0 0 ? * SUN",
+	"@DAILY":    "0 0 0 * * ?",
+	"@MIDNIGHT": "0 0 0 * * ?",
+	"@HOURLY":   "0 0 * * * ?",
+}
+
+// suggestion returns `; try "…"` for an expression with too few fields, or nothing.
+func suggestion(fields []word) string {
+	var try string
+	switch len(fields) {
+	case 1:
+		try = shorthands[fields[0].upper()]
+	case 5:
+		unix := append([]word{{text: "0"}}, fields...)
+		unix[5].text = unixWeekdays(unix[5].text)
+		try = withOneDay(unix)
+	}
+	if try == "" {
+		return ""
+	}
+	if _, err := Parse(try, nil); err != nil {
+		return ""
+	}
+	return `; try "` + try + `"`
+}
+
+// withOneDay puts `?` into one of the two day fields: into the one that is `*`, else into day-of-month.
+func withOneDay(fields []word) string {
+	fields = append([]word(nil), fields...)
+	switch {
+	case fields[3].text == "?" || fields[5].text == "?":
+	case fields[5].text == "*":
+		fields[5].text = "?"
+	default:
+		fields[3].text = "?"
+	}
+	return joinFields(fields)
+}
+
+// unixWeekdays writes the days of a Unix cron field, where 0 and 7 are Sunday, as names.
+func unixWeekdays(text string) string {
+	if strings.ContainsAny(text, "/#L") {
+		return text // a number that is no day, or no Unix cron at all
+	}
+	var b strings.Builder
+	for i := range len(text) {
+		if c := text[i]; c >= '0' && c <= '7' {
+			b.WriteString(dowField.names[(c-'0')%7])
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
