@@ -20,9 +20,9 @@ type set [(LastYear-FirstYear)/64 + 1]uint64
 
 func (s *set) has(v int) bool { return s[v/64]&(1<<(v%64)) != 0 }
 
-// add adds a value; one that is too large for the set, a year after LastYear, is left out.
+// add adds a value, unless it is a year after LastYear.
 func (s *set) add(v int) {
-	if v/64 < len(s) {
+	if v <= LastYear-FirstYear {
 		s[v/64] |= 1 << (v % 64)
 	}
 }

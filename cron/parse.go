@@ -159,18 +159,20 @@ func upper(text string) string {
 	}, text)
 }
 
+// countError is the answer to an expression that has not six or seven fields.
 func countError(expr string, fields []word) *ParseError {
 	err := &ParseError{Field: "expression", Value: strings.TrimSpace(expr), Pos: 1}
 	const want = "want 6 or 7: seconds minutes hours day-of-month month day-of-week [year]"
 	switch n := len(fields); {
 	case n == 0:
-		err.Reason = "empty; " + want
+		err.Reason = "no fields; " + want
 	case n > 7:
 		err.Pos = utf8.RuneCountInString(expr[:fields[7].at]) + 1
-		err.Reason = fmt.Sprintf("%d fields and nothing may follow the year; %s", n, want)
+		err.Reason = fmt.Sprintf("%d fields, but nothing may follow the year; %s", n, want)
 	default:
-		err.Pos = utf8.RuneCountInString(strings.TrimRight(expr, " \t\r\n")) + 1
-		err.Reason = fmt.Sprintf("%d fields; %s%s", n, want, suggestion(fields))
+		last := fields[n-1]
+		err.Pos = utf8.RuneCountInString(expr[:last.at+len(last.text)]) + 1
+		err.Reason = fmt.Sprintf("too few fields (%d); %s%s", n, want, suggestion(fields))
 	}
 	return err
 }

@@ -34,10 +34,11 @@ func (s *Schedule) String() string { return s.text }
 // time when there is none: the schedule names no day that exists, or none up to [LastYear].
 // Fires fall on whole seconds.
 func (s *Schedule) Next(after time.Time) time.Time {
-	from := max(after.Unix(), firstInstant) + 1
+	from := max(after.Unix(), firstInstant)
 	if from > lastInstant {
 		return time.Time{}
 	}
+	from++
 	var at int64
 	var ok bool
 	switch s.rule {

@@ -2,7 +2,7 @@ package cron
 
 import "strings"
 
-// What a user who writes the five fields of Unix cron, or one of its shorthands, probably means.
+// What someone who writes the five fields of Unix cron, or one of its shorthands, probably means.
 
 var shorthands = map[string]string{
 	"@YEARLY":   "0 0 0 1 1 ?",
@@ -21,9 +21,11 @@ func suggestion(fields []word) string {
 	case 1:
 		try = shorthands[fields[0].upper()]
 	case 5:
-		unix := append([]word{{text: "0"}}, fields...)
-		unix[5].text = unixWeekdays(unix[5].text)
-		try = withOneDay(unix)
+		weekdays, ok := unixWeekdays(fields[4].text)
+		if !ok {
+			return ""
+		}
+		try = withOneDay([]word{{text: "0"}, fields[0], fields[1], fields[2], fields[3], {text: weekdays}})
 	}
 	if try == "" {
 		return ""
@@ -47,10 +49,14 @@ func withOneDay(fields []word) string {
 	return joinFields(fields)
 }
 
-// unixWeekdays writes the days of a Unix cron field, where 0 and 7 are Sunday, as names.
-func unixWeekdays(text string) string {
-	if strings.ContainsAny(text, "/#L") {
-		return text // a number that is no day, or no Unix cron at all
+// unixWeekdays writes the days of a Unix cron field, where 0 and 7 are Sunday, as names. It gives up
+// on a step between two days, for which there is no simple way to say it in names.
+func unixWeekdays(text string) (string, bool) {
+	if strings.HasPrefix(text, "*/") {
+		return text, true // the same days: both count from Sunday
+	}
+	if strings.ContainsAny(text, "/#") {
+		return "", false
 	}
 	var b strings.Builder
 	for i := range len(text) {
@@ -60,5 +66,5 @@ func unixWeekdays(text string) string {
 			b.WriteByte(c)
 		}
 	}
-	return b.String()
+	return b.String(), true
 }
