@@ -15,22 +15,50 @@ import (
 type change struct{ zone, day string }
 
 var changes = []change{
-	{"America/New_York", "2021-03-14"}, {"America/New_York", "2021-11-07"}, {"America/New_York", "2099-03-08"},
-	{"Europe/Berlin", "2024-03-31"}, {"Europe/Berlin", "2024-10-27"}, {"Europe/Berlin", "2125-10-28"},
-	{"Europe/London", "1971-10-31"}, {"Europe/Dublin", "2030-03-31"},
-	{"Australia/Lord_Howe", "2018-10-07"}, {"Australia/Lord_Howe", "2021-04-04"}, // half an hour
-	{"America/Sao_Paulo", "2018-11-04"}, {"America/Sao_Paulo", "2018-02-17"}, // at midnight
-	{"America/Havana", "2019-03-10"}, {"America/Havana", "2019-11-03"}, {"Asia/Beirut", "2022-03-27"},
-	{"Atlantic/Azores", "2020-03-29"}, {"Atlantic/Azores", "2020-10-25"}, {"America/Nuuk", "2030-03-30"},
-	{"America/Asuncion", "2022-10-02"}, {"America/Santiago", "2023-04-02"}, {"Asia/Amman", "2021-10-29"},
-	{"Pacific/Apia", "2011-12-30"}, {"Pacific/Kwajalein", "1993-08-21"}, {"Pacific/Kiritimati", "1994-12-31"}, // no such day
-	{"Africa/Casablanca", "2025-02-23"}, {"Africa/Casablanca", "2025-04-06"}, {"Africa/Cairo", "2010-08-11"},
-	{"Antarctica/Troll", "2023-03-26"}, {"Antarctica/Troll", "2023-10-29"}, // two hours
-	{"Antarctica/Casey", "2020-10-04"}, {"Antarctica/Vostok", "2023-12-18"}, {"Antarctica/Davis", "2009-10-18"},
-	{"Africa/Monrovia", "1972-01-07"}, {"America/Caracas", "2007-12-09"}, {"Asia/Kathmandu", "1986-01-01"}, // not daylight saving
-	{"Asia/Pyongyang", "2018-05-05"}, {"Europe/Moscow", "2014-10-26"}, {"Asia/Tehran", "2022-03-22"},
-	{"Europe/Istanbul", "2016-09-07"}, {"Asia/Dhaka", "2009-12-31"}, {"America/St_Johns", "1988-04-03"},
-	{"Asia/Gaza", "2030-10-26"}, {"Africa/Juba", "2021-02-01"}, {"Asia/Shanghai", "1988-04-17"},
+	{"America/New_York", "2021-03-14"},
+	{"America/New_York", "2021-11-07"},
+	{"America/New_York", "2099-03-08"},
+	{"Europe/Berlin", "2024-03-31"},
+	{"Europe/Berlin", "2024-10-27"},
+	{"Europe/Berlin", "2125-10-28"},
+	{"Europe/London", "1971-10-31"},
+	{"Europe/Dublin", "2030-03-31"},
+	{"Australia/Lord_Howe", "2018-10-07"},
+	{"Australia/Lord_Howe", "2021-04-04"}, // half an hour
+	{"America/Sao_Paulo", "2018-11-04"},
+	{"America/Sao_Paulo", "2018-02-17"}, // at midnight
+	{"America/Havana", "2019-03-10"},
+	{"America/Havana", "2019-11-03"},
+	{"Asia/Beirut", "2022-03-27"},
+	{"Atlantic/Azores", "2020-03-29"},
+	{"Atlantic/Azores", "2020-10-25"},
+	{"America/Nuuk", "2030-03-30"},
+	{"America/Asuncion", "2022-10-02"},
+	{"America/Santiago", "2023-04-02"},
+	{"Asia/Amman", "2021-10-29"},
+	{"Pacific/Apia", "2011-12-30"},
+	{"Pacific/Kwajalein", "1993-08-21"},
+	{"Pacific/Kiritimati", "1994-12-31"}, // no such day
+	{"Africa/Casablanca", "2025-02-23"},
+	{"Africa/Casablanca", "2025-04-06"},
+	{"Africa/Cairo", "2010-08-11"},
+	{"Antarctica/Troll", "2023-03-26"},
+	{"Antarctica/Troll", "2023-10-29"}, // two hours
+	{"Antarctica/Casey", "2020-10-04"},
+	{"Antarctica/Vostok", "2023-12-18"},
+	{"Antarctica/Davis", "2009-10-18"},
+	{"Africa/Monrovia", "1972-01-07"},
+	{"America/Caracas", "2007-12-09"},
+	{"Asia/Kathmandu", "1986-01-01"}, // not daylight saving
+	{"Asia/Pyongyang", "2018-05-05"},
+	{"Europe/Moscow", "2014-10-26"},
+	{"Asia/Tehran", "2022-03-22"},
+	{"Europe/Istanbul", "2016-09-07"},
+	{"Asia/Dhaka", "2009-12-31"},
+	{"America/St_Johns", "1988-04-03"},
+	{"Asia/Gaza", "2030-10-26"},
+	{"Africa/Juba", "2021-02-01"},
+	{"Asia/Shanghai", "1988-04-17"},
 }
 
 // everyHourExprs is how many of changeExprs allow every hour; they come first.

@@ -149,14 +149,15 @@ func joinFields(fields []word) string {
 	return strings.Join(texts, " ")
 }
 
-// upper is strings.ToUpper for ASCII alone: ı and ſ do not become I and S.
+// upper is strings.ToUpper for ASCII alone: ı and ſ do not become I and S, and offsets stay.
 func upper(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' {
-			return r - 'a' + 'A'
+	b := []byte(text)
+	for i, c := range b {
+		if c >= 'a' && c <= 'z' {
+			b[i] = c - 'a' + 'A'
 		}
-		return r
-	}, text)
+	}
+	return string(b)
 }
 
 // countError is the answer to an expression that has not six or seven fields.

@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func mustParse(t testing.TB, expr, zone string, opts ...Option) *Schedule {
-	t.Helper()
+func mustParse(tb testing.TB, expr, zone string, opts ...Option) *Schedule {
+	tb.Helper()
 	loc, err := LoadLocation(zone)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	s, err := Parse(expr, loc, opts...)
-	require.NoError(t, err, expr)
+	require.NoError(tb, err, expr)
 	return s
 }
 

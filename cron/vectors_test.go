@@ -1,7 +1,7 @@
 package cron
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -23,19 +23,16 @@ type vector struct {
 	Maxyear, Tzdiff                 bool
 }
 
-func readVectors(t testing.TB, name string) []vector {
-	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", name))
-	require.NoError(t, err)
-	defer f.Close()
+func readVectors(tb testing.TB, name string) []vector {
+	tb.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	require.NoError(tb, err)
 	var all []vector
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
+	for line := range bytes.Lines(text) {
 		var v vector
-		require.NoError(t, json.Unmarshal(lines.Bytes(), &v))
+		require.NoError(tb, json.Unmarshal(line, &v))
 		all = append(all, v)
 	}
-	require.NoError(t, lines.Err())
 	return all
 }
 
@@ -53,10 +50,10 @@ func (v vector) optional() bool {
 	return v.odd() || v.Maxyear || v.Tzdiff || namedStep.MatchString(v.Expr)
 }
 
-func (v vector) parse(t testing.TB, opts ...Option) (*Schedule, error) {
-	t.Helper()
+func (v vector) parse(tb testing.TB, opts ...Option) (*Schedule, error) {
+	tb.Helper()
 	loc, err := LoadLocation(v.TZ)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return Parse(v.Expr, loc, opts...)
 }
 
