@@ -18,14 +18,8 @@ const (
 // FirstYear; all other fields fit in the first word.
 type set [(LastYear-FirstYear)/64 + 1]uint64
 
+func (s *set) add(v int)      { s[v/64] |= 1 << (v % 64) }
 func (s *set) has(v int) bool { return s[v/64]&(1<<(v%64)) != 0 }
-
-// add adds a value, unless it is a year after LastYear.
-func (s *set) add(v int) {
-	if v <= LastYear-FirstYear {
-		s[v/64] |= 1 << (v % 64)
-	}
-}
 
 // next returns the smallest value not below v, and whether there is one.
 func (s *set) next(v int) (int, bool) {
@@ -47,7 +41,7 @@ type field struct {
 	min, max int
 	maxStep  int
 	base     int      // value of bit 0 in the set
-	noWrap   bool     // a range must not run past the end of the field
+	years    bool     // a range must not wrap around, and values after LastYear are left out
 	names    []string // names[i] means min+i
 	allowed  string   // for messages
 }
@@ -66,7 +60,7 @@ var (
 		names: []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"},
 	}
 	yearField = field{
-		name: "year", min: FirstYear, max: 9999, maxStep: 9999 - FirstYear, base: FirstYear, noWrap: true,
+		name: "year", min: FirstYear, max: 9999, maxStep: 9999 - FirstYear, base: FirstYear, years: true,
 		allowed: "1970 to 9999",
 	}
 )
@@ -129,13 +123,15 @@ func (f *field) parseItem(s *set, item string) *fault {
 }
 
 // fill adds every step-th value of a range. A range whose end lies before its start wraps around,
-// and its steps are counted on across the turn.
+// and its steps are counted on across the turn; in years there is no turn.
 func (f *field) fill(s *set, from, to, step int) *fault {
 	size := f.max - f.min + 1
-	if to < from {
-		if f.noWrap {
-			return faultf(0, "%d-%d ends before it starts", from, to)
-		}
+	switch {
+	case f.years && to < from:
+		return faultf(0, "%d-%d ends before it starts", from, to)
+	case f.years:
+		to = min(to, LastYear)
+	case to < from:
 		to += size
 	}
 	for v := from; v <= to; v += step {
