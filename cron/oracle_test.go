@@ -1,0 +1,207 @@
+package cron
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The oracle finds fires the slow way: it walks real time second by second, asks package time what
+// the clock shows, and compares that with the text of the expression. It shares no code with the
+// package.
+
+// oracle is one expression, field by field.
+type oracle struct {
+	fields                  []string
+	seconds, minutes, hours [60]bool
+	days                    map[int64]bool // answers of namesDay
+}
+
+var oracleNames = strings.NewReplacer(
+	"JAN", "1", "FEB", "2", "MAR", "3", "APR", "4", "MAY", "5", "JUN", "6", "JUL", "7", "AUG", "8",
+	"SEP", "9", "OCT", "10", "NOV", "11", "DEC", "12",
+	"SUN", "1", "MON", "2", "TUE", "3", "WED", "4", "THU", "5", "FRI", "6", "SAT", "7",
+)
+
+func newOracle(expr string) *oracle {
+	fields := strings.Fields(oracleNames.Replace(strings.ToUpper(expr)))
+	if len(fields) == 6 {
+		fields = append(fields, "*")
+	}
+	o := &oracle{fields: fields, days: map[int64]bool{}}
+	for i := range 60 {
+		o.seconds[i] = names(fields[0], i, 0, 59)
+		o.minutes[i] = names(fields[1], i, 0, 59)
+		o.hours[i] = i < 24 && names(fields[2], i, 0, 23)
+	}
+	return o
+}
+
+// matches tells whether a wall time, given as if it were UTC, is named.
+func (o *oracle) matches(wall int64) bool {
+	date := wall / 86400 * 86400
+	clock := wall - date
+	if !o.seconds[clock%60] || !o.minutes[clock/60%60] || !o.hours[clock/3600] {
+		return false
+	}
+	named, known := o.days[date]
+	if !known {
+		named = o.namesDay(time.Unix(date, 0).UTC())
+		o.days[date] = named
+	}
+	return named
+}
+
+func (o *oracle) namesDay(d time.Time) bool {
+	if !names(o.fields[4], int(d.Month()), 1, 12) || !names(o.fields[6], d.Year(), 1970, 9999) {
+		return false
+	}
+	if o.fields[5] == "?" {
+		return namesDom(o.fields[3], d)
+	}
+	return namesDow(o.fields[5], d)
+}
+
+func namesDom(text string, d time.Time) bool {
+	last := time.Date(d.Year(), d.Month()+1, 0, 0, 0, 0, 0, time.UTC)
+	rest, workday := strings.CutSuffix(text, "W")
+	target := d
+	switch {
+	case rest == "L":
+		target = last
+	case strings.HasPrefix(rest, "L-"):
+		target = last.AddDate(0, 0, -atoi(rest[2:]))
+	case workday:
+		target = time.Date(d.Year(), d.Month(), atoi(rest), 0, 0, 0, 0, time.UTC)
+		if target.Month() != d.Month() && atoi(rest) < 30 {
+			return false // 29W does not count 1 March in, 30W and 31W do
+		}
+	default:
+		return names(text, d.Day(), 1, 31)
+	}
+	if rest != text { // W: among the days of the month, Monday to Friday, the nearest, else the later
+		best := time.Time{}
+		for x := last.AddDate(0, 0, 1-last.Day()); !x.After(last); x = x.AddDate(0, 0, 1) {
+			distance := x.Sub(target).Abs()
+			if x.Weekday() != time.Saturday && x.Weekday() != time.Sunday && distance <= 48*time.Hour &&
+				(best.IsZero() || distance < best.Sub(target).Abs()) {
+				best = x
+			}
+		}
+		if strings.HasPrefix(rest, "L") && target.Month() != d.Month() {
+			return false
+		}
+		if target.Month() != d.Month() && (target.Weekday() != time.Saturday || target.Day() != 1) {
+			return false
+		}
+		target = best
+	}
+	return target.Equal(d)
+}
+
+func namesDow(text string, d time.Time) bool {
+	dow := int(d.Weekday()) + 1
+	if day, nth, ok := strings.Cut(text, "#"); ok {
+		return dow == atoi(day) && (d.Day()-1)/7 == atoi(nth)-1
+	}
+	if text == "L" {
+		return dow == 7
+	}
+	if day, ok := strings.CutSuffix(text, "L"); ok {
+		return dow == atoi(day) && d.AddDate(0, 0, 7).Month() != d.Month()
+	}
+	return names(text, dow, 1, 7)
+}
+
+// names tells whether a list names a value, by counting through each of its ranges.
+func names(list string, value, low, high int) bool {
+	if list == "*" {
+		return true
+	}
+	for item := range strings.SplitSeq(list, ",") {
+		span, stepText, stepped := strings.Cut(item, "/")
+		from, to, isRange := strings.Cut(span, "-")
+		first, last, step := low, high, 1
+		if stepped {
+			step = atoi(stepText)
+		}
+		if span != "*" && span != "" {
+			first = atoi(from)
+			if isRange {
+				last = atoi(to)
+			} else if !stepped {
+				last = first
+			}
+		}
+		for v, n := first, 0; ; v, n = v+1, n+1 {
+			if v > high {
+				v = low
+			}
+			if n%step == 0 && v == value {
+				return true
+			}
+			if v == last {
+				break
+			}
+		}
+	}
+	return false
+}
+
+func atoi(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// clockWalk is what the clock of a zone showed second by second, as Unix times of the same digits in UTC.
+type clockWalk struct {
+	start int64
+	walls []int64
+}
+
+func walk(loc *time.Location, from, to time.Time) clockWalk {
+	w := clockWalk{start: from.Unix()}
+	for t := from.Unix(); t < to.Unix(); t++ {
+		at := time.Unix(t, 0).In(loc)
+		y, mo, d := at.Date()
+		h, mi, s := at.Clock()
+		w.walls = append(w.walls, time.Date(y, mo, d, h, mi, s, 0, time.UTC).Unix())
+	}
+	return w
+}
+
+// realTime returns the instants whose wall time is named.
+func (w clockWalk) realTime(o *oracle) []int64 {
+	var fires []int64
+	for i, wall := range w.walls {
+		if o.matches(wall) {
+			fires = append(fires, w.start+int64(i))
+		}
+	}
+	return fires
+}
+
+// once returns, for each named wall time, the instant that shows it first, or the first one after
+// the gap that swallowed it.
+func (w clockWalk) once(o *oracle) []int64 {
+	var fires []int64
+	first := slices.Min(w.walls)
+	seen := make([]bool, slices.Max(w.walls)-first+1)
+	for i, wall := range w.walls {
+		skipped := wall
+		if i > 0 && wall > w.walls[i-1] {
+			skipped = w.walls[i-1] + 1
+		}
+		for ; skipped <= wall; skipped++ {
+			if o.matches(skipped) && !seen[skipped-first] {
+				seen[skipped-first] = true
+				fires = append(fires, w.start+int64(i))
+			}
+		}
+	}
+	return slices.Compact(fires)
+}
