@@ -1,0 +1,88 @@
+// Package app holds applications: rows of QRTZ_APP, their switch, and the lock-time window that keeps
+// more than one node from doing the cluster's housekeeping at once.
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/qrtz-go/qrtz/schema"
+)
+
+// MaxName is how long the name of an app may be, in characters.
+const MaxName = 50
+
+// Store reads and writes the row of one app.
+type Store struct {
+	db     *sqlx.DB
+	prefix schema.Prefix
+	app    string
+}
+
+// NewStore returns the store of app's row. The prefix must be valid.
+func NewStore(db *sqlx.DB, prefix schema.Prefix, app string) *Store {
+	return &Store{db: db, prefix: prefix, app: app}
+}
+
+const registerSQL = `
+INSERT INTO QRTZ_APP (APPLICATION, STATE, TIME_PRE, TIME_NEXT, TIME_INTERVAL) VALUES (?, 'Y', -1, 0, ?)
+    ON DUPLICATE KEY UPDATE TIME_INTERVAL = VALUES(TIME_INTERVAL), SWITCHED_AT = SWITCHED_AT`
+
+// Register adds the app, switched on, unless it is there: then its switch stays as it is.
+// Interval is how often housekeeping is due.
+func (s *Store) Register(ctx context.Context, interval time.Duration) error {
+	if _, err := s.db.ExecContext(ctx, s.prefix.SQL(registerSQL), s.app, interval.Milliseconds()); err != nil {
+		return fmt.Errorf("register app %q: %w", s.app, err)
+	}
+	return nil
+}
+
+const (
+	readWindowSQL  = `SELECT TIME_PRE, TIME_NEXT, STATE FROM QRTZ_APP WHERE APPLICATION = ?`
+	enterWindowSQL = `
+UPDATE QRTZ_APP SET TIME_PRE = ?, TIME_NEXT = ?, SWITCHED_AT = SWITCHED_AT
+ WHERE APPLICATION = ? AND TIME_NEXT = ? AND TIME_PRE <=> ?`
+)
+
+// Turn is one node's turn at housekeeping.
+type Turn struct {
+	Mine     bool      // nobody else has it
+	Previous time.Time // when housekeeping was last done; zero if never
+	On       bool      // the switch of the app
+}
+
+// Enter asks for the turn at now. Another node has it if housekeeping is due again only in more than
+// 30 % of interval: then nothing is written. Otherwise one of those who ask gets it, by a guarded
+// update of TIME_NEXT. It only saves work; nothing goes wrong if two nodes have the turn at once.
+func (s *Store) Enter(ctx context.Context, now time.Time, interval time.Duration) (Turn, error) {
+	var row struct {
+		Pre   *int64 `db:"TIME_PRE"`
+		Next  int64  `db:"TIME_NEXT"`
+		State string `db:"STATE"`
+	}
+	if err := s.db.GetContext(ctx, &row, s.prefix.SQL(readWindowSQL), s.app); err != nil {
+		return Turn{}, fmt.Errorf("read app %q: %w", s.app, err)
+	}
+	turn := Turn{On: row.State == "Y"}
+	if row.Pre != nil && *row.Pre > 0 {
+		turn.Previous = time.UnixMilli(*row.Pre)
+	}
+	left := time.UnixMilli(row.Next).Sub(now)
+	if left > interval*3/10 && left <= interval {
+		return turn, nil
+	}
+	done, err := s.db.ExecContext(ctx, s.prefix.SQL(enterWindowSQL),
+		now.UnixMilli(), now.Add(interval).UnixMilli(), s.app, row.Next, row.Pre)
+	if err != nil {
+		return Turn{}, fmt.Errorf("advance app %q: %w", s.app, err)
+	}
+	n, err := done.RowsAffected()
+	if err != nil {
+		return Turn{}, fmt.Errorf("advance app %q: %w", s.app, err)
+	}
+	turn.Mine = n == 1
+	return turn, nil
+}

@@ -1,0 +1,200 @@
+package execute
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+)
+
+const dueSQL = `
+SELECT ` + rowColumns + `
+  FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+ WHERE E.APPLICATION = ? AND E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME BETWEEN ? AND ?`
+
+// Due reads the active executes with a fire between from and until, both included, that keep lets
+// through. They stream: what keep refuses takes no memory.
+func (s *Store) Due(ctx context.Context, from, until time.Time, keep func(id int64, class string) bool) ([]*Execute, error) {
+	rows, err := s.db.QueryxContext(ctx, s.prefix.SQL(dueSQL), s.app, from.UnixMilli(), until.UnixMilli())
+	if err != nil {
+		return nil, fmt.Errorf("read due executes: %w", err)
+	}
+	defer rows.Close()
+	var due []*Execute
+	for rows.Next() {
+		var r row
+		if err := rows.StructScan(&r); err != nil {
+			return nil, fmt.Errorf("read due executes: %w", err)
+		}
+		if keep(r.ID, r.Class) {
+			due = append(due, r.execute(&s.schedules))
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read due executes: %w", err)
+	}
+	return due, nil
+}
+
+const overdueSQL = `
+SELECT ` + rowColumns + `
+  FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+ WHERE E.APPLICATION = ? AND E.STATE = ? AND E.NEXT_FIRE_TIME BETWEEN ? AND ? AND J.JOB_CLASS IN (?)
+ ORDER BY E.NEXT_FIRE_TIME LIMIT ?`
+
+// Overdue reads executes in state whose next fire lies between from and until, of the given classes,
+// the oldest first, at most limit.
+func (s *Store) Overdue(ctx context.Context, state State, classes []string, from, until time.Time, limit int) ([]*Execute, error) {
+	if len(classes) == 0 {
+		return nil, nil
+	}
+	return s.read(ctx, overdueSQL, s.app, state, from.UnixMilli(), until.UnixMilli(), classes, limit)
+}
+
+const newSQL = `
+SELECT ` + rowColumns + `
+  FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+ WHERE E.APPLICATION = ? AND E.STATE = 'EXECUTING' AND (E.NEXT_FIRE_TIME IS NULL OR E.NEXT_FIRE_TIME < 1) AND J.JOB_CLASS IN (?)
+ LIMIT ?`
+
+// New reads active executes of the given classes whose next fire has not been computed, at most limit.
+func (s *Store) New(ctx context.Context, classes []string, limit int) ([]*Execute, error) {
+	if len(classes) == 0 {
+		return nil, nil
+	}
+	return s.read(ctx, newSQL, s.app, classes, limit)
+}
+
+const changedSQL = `
+SELECT ` + rowColumns + `
+  FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+ WHERE E.APPLICATION = ? AND E.CHANGED_AT >= FROM_UNIXTIME(? / 1000) AND E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME BETWEEN ? AND ?
+ LIMIT ?`
+
+// Changed reads active executes that were added or changed by hand since a time by the server's clock
+// and fire between from and until, at most limit.
+func (s *Store) Changed(ctx context.Context, since, from, until time.Time, limit int) ([]*Execute, error) {
+	return s.read(ctx, changedSQL, s.app, since.UnixMilli(), from.UnixMilli(), until.UnixMilli(), limit)
+}
+
+const brokenSQL = `
+SELECT ` + rowColumns + `
+  FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+ WHERE E.APPLICATION = ? AND E.STATE = 'ERROR' AND E.STATE_REASON IS NOT NULL AND E.ID > ?
+ ORDER BY E.ID LIMIT ?`
+
+// Broken reads executes in ERROR for a reason of ours, with ids above after, at most limit.
+func (s *Store) Broken(ctx context.Context, after int64, limit int) ([]*Execute, error) {
+	return s.read(ctx, brokenSQL, s.app, after, limit)
+}
+
+func (s *Store) read(ctx context.Context, query string, args ...any) ([]*Execute, error) {
+	var rows []row
+	if err := s.selectRows(ctx, s.db, &rows, query, args...); err != nil {
+		return nil, fmt.Errorf("read executes: %w", err)
+	}
+	all := make([]*Execute, len(rows))
+	for i := range rows {
+		all[i] = rows[i].execute(&s.schedules)
+	}
+	return all, nil
+}
+
+const classesDueSQL = `
+SELECT DISTINCT J.JOB_CLASS
+  FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+ WHERE E.APPLICATION = ? AND E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME BETWEEN 1 AND ?`
+
+// ClassesDue lists the classes of the active executes with a fire not after until.
+func (s *Store) ClassesDue(ctx context.Context, until time.Time) ([]string, error) {
+	var classes []string
+	if err := s.selectRows(ctx, s.db, &classes, classesDueSQL, s.app, until.UnixMilli()); err != nil {
+		return nil, fmt.Errorf("read due classes: %w", err)
+	}
+	return classes, nil
+}
+
+// Glance says what there is to look for. It costs one statement of a few index lookups.
+type Glance struct {
+	AppOn   bool          `db:"APP_ON"`
+	NodeOn  bool          `db:"NODE_ON"`
+	Overdue bool          `db:"OVERDUE"` // active executes past their time
+	New     bool          `db:"FRESH"`   // active executes without a next fire
+	Orphans bool          `db:"ORPHANS"` // executes that do not say which app they belong to
+	Paused  bool          `db:"PAUSED"`  // executes paused by hand and not yet marked
+	Pending bool          `db:"PENDING"` // runs to be claimed
+	Changed sql.NullInt64 `db:"CHANGED"` // when an execute was last added or changed by hand, in ms
+}
+
+// ChangedAt is when an execute was last added or changed by hand, by the server's clock.
+func (g Glance) ChangedAt() time.Time { return fromMillis(g.Changed) }
+
+const glanceSQL = `
+SELECT COALESCE((SELECT STATE = 'Y' FROM QRTZ_APP WHERE APPLICATION = ?), 0) AS APP_ON,
+       COALESCE((SELECT STATE = 'Y' FROM QRTZ_NODE WHERE APPLICATION = ? AND HOST_IP = ?), 0) AS NODE_ON,
+       EXISTS (SELECT 1 FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+                WHERE E.APPLICATION = ? AND E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME BETWEEN ? AND ? AND J.JOB_CLASS IN (?)) AS OVERDUE,
+       EXISTS (SELECT 1 FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+                WHERE E.APPLICATION = ? AND E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME IS NULL AND J.JOB_CLASS IN (?))
+       OR EXISTS (SELECT 1 FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+                WHERE E.APPLICATION = ? AND E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME < 1 AND J.JOB_CLASS IN (?)) AS FRESH,
+       EXISTS (SELECT 1 FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID WHERE E.APPLICATION IS NULL AND J.APPLICATION = ?) AS ORPHANS,
+       EXISTS (SELECT 1 FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
+                WHERE R.APPLICATION = ? AND R.STATE = 'PENDING' AND R.AVAILABLE_AT <= ? AND J.JOB_CLASS IN (?)) AS PENDING,
+       EXISTS (SELECT 1 FROM QRTZ_EXECUTE WHERE APPLICATION = ? AND CHANGED_AT >= FROM_UNIXTIME(? / 1000)
+                  AND STATE = 'PAUSED' AND PAUSED_AT IS NULL) AS PAUSED,
+       (SELECT CAST(UNIX_TIMESTAMP(MAX(CHANGED_AT)) * 1000 AS SIGNED) FROM QRTZ_EXECUTE WHERE APPLICATION = ?) AS CHANGED`
+
+// Look is what a Glance looks for.
+type Look struct {
+	HostIP      string    // of the node whose switch matters
+	Classes     []string  // what it has handlers for
+	From, Until time.Time // between which a fire is overdue
+	Now         time.Time
+	Since       time.Time // of changes, by the server's clock
+}
+
+// Glance looks for what an owner left lying, for what is new, and at the switches.
+func (s *Store) Glance(ctx context.Context, l Look) (Glance, error) {
+	classes := l.Classes
+	if len(classes) == 0 {
+		classes = []string{""} // IN () is no SQL
+	}
+	var g []Glance
+	err := s.selectRows(ctx, s.db, &g, glanceSQL,
+		s.app, s.app, l.HostIP,
+		s.app, l.From.UnixMilli(), l.Until.UnixMilli(), classes,
+		s.app, classes, s.app, classes,
+		s.app,
+		s.app, l.Now.UnixMilli(), classes,
+		s.app, l.Since.UnixMilli(), s.app)
+	if err != nil {
+		return Glance{}, fmt.Errorf("glance: %w", err)
+	}
+	return g[0], nil
+}
+
+const adoptSQL = `
+UPDATE QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID SET E.APPLICATION = J.APPLICATION
+ WHERE E.APPLICATION IS NULL AND J.APPLICATION = ?`
+
+// Adopt writes the app into executes that do not name it: a program of version 1.3 or a person added them.
+func (s *Store) Adopt(ctx context.Context) error {
+	if _, err := s.db.ExecContext(ctx, s.prefix.SQL(adoptSQL), s.app); err != nil {
+		return fmt.Errorf("adopt executes: %w", err)
+	}
+	return nil
+}
+
+const markPausedSQL = `
+UPDATE QRTZ_EXECUTE SET PAUSED_AT = CAST(UNIX_TIMESTAMP(CHANGED_AT) * 1000 AS SIGNED), CHANGED_AT = CHANGED_AT
+ WHERE APPLICATION = ? AND STATE = 'PAUSED' AND PAUSED_AT IS NULL`
+
+// MarkPaused notes on executes paused by hand that they are, so that when they are resumed by hand
+// the fires in between are known to belong to the pause.
+func (s *Store) MarkPaused(ctx context.Context) error {
+	if _, err := s.db.ExecContext(ctx, s.prefix.SQL(markPausedSQL), s.app); err != nil {
+		return fmt.Errorf("mark paused executes: %w", err)
+	}
+	return nil
+}

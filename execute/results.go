@@ -1,0 +1,123 @@
+package execute
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/qrtz-go/qrtz/internal/outage"
+)
+
+const (
+	// flushEvery is how long a result may wait to be written with others. A process killed within it
+	// leaves the run RUNNING, and so LOST, though its handler had returned.
+	flushEvery = 25 * time.Millisecond
+	flushBatch = 500
+
+	flushTimeout  = 10 * time.Second // for one statement
+	flushMaxPause = 2 * time.Second  // between tries while the database is away
+	lastFlush     = 10 * time.Second // for what is left when stopping
+)
+
+// Results collects the results of runs and writes them in batches. What cannot be written is kept
+// until the database is back.
+type Results struct {
+	complete func(context.Context, []Result) (late int, err error)
+	log      zerolog.Logger
+
+	full  chan struct{} // a batch is full
+	pacer *outage.Pacer
+
+	mu      sync.Mutex
+	waiting []Result
+}
+
+// NewResults returns a collector that writes with complete.
+func NewResults(complete func(context.Context, []Result) (late int, err error), log zerolog.Logger) *Results {
+	return &Results{complete: complete, log: log, full: make(chan struct{}, 1), pacer: outage.New(log, "write results")}
+}
+
+// Add takes a result to be written. It never blocks.
+func (r *Results) Add(result Result) {
+	r.mu.Lock()
+	r.waiting = append(r.waiting, result)
+	full := len(r.waiting) == flushBatch
+	r.mu.Unlock()
+	if full {
+		select {
+		case r.full <- struct{}{}:
+		default: // Run knows already
+		}
+	}
+}
+
+// Run writes results until ctx is done, and then what is left, for at most ten seconds.
+func (r *Results) Run(ctx context.Context) {
+	timer := time.NewTimer(flushEvery)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-r.full:
+		case <-timer.C:
+		}
+		timer.Reset(r.flush(ctx))
+	}
+	r.flushLast(context.WithoutCancel(ctx))
+}
+
+func (r *Results) flushLast(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lastFlush)
+	defer cancel()
+	for ctx.Err() == nil {
+		pause := r.flush(ctx)
+		if r.left() == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+	r.log.Error().Int("results", r.left()).Msg("stopped before the database took all results; their runs will be LOST")
+}
+
+// flush writes everything that waits and returns how long to wait before the next time.
+func (r *Results) flush(ctx context.Context) time.Duration {
+	for batch := r.take(); len(batch) > 0; batch = r.take() {
+		write, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+		late, err := r.complete(write, batch)
+		cancel()
+		if err != nil {
+			r.putBack(batch)
+			return r.pacer.Next(err, flushMaxPause)
+		}
+		if late > 0 {
+			r.log.Warn().Int("results", late).Msg("results came too late: their runs had been taken from this instance")
+		}
+	}
+	return r.pacer.Next(nil, flushEvery)
+}
+
+func (r *Results) take() []Result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := min(len(r.waiting), flushBatch)
+	batch := r.waiting[:n:n]
+	r.waiting = r.waiting[n:]
+	return batch
+}
+
+func (r *Results) putBack(batch []Result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = append(batch, r.waiting...)
+}
+
+func (r *Results) left() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.waiting)
+}

@@ -1,0 +1,102 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/qrtz-go/qrtz/internal/outage"
+)
+
+// Run sends heartbeats until ctx is done. An outage of the database is logged once and waited out. When
+// the heartbeats have failed for so long that others may take this node for dead, or have done so, Run
+// calls OnFenced, and joins anew as soon as it can.
+func (m *Member) Run(ctx context.Context) {
+	beat := time.NewTimer(m.cfg.BeatEvery)
+	defer beat.Stop()
+	lease := time.NewTimer(m.leaseLeft())
+	defer lease.Stop()
+	pacer := outage.New(m.cfg.Log, "heartbeat")
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-lease.C:
+			m.fence(fmt.Errorf("%w: no heartbeat has reached the database for %s", ErrFenced, m.leaseTime()))
+		case <-beat.C:
+			began := time.Now()
+			pause := pacer.Next(m.Beat(ctx), m.cfg.BeatEvery)
+			beat.Reset(max(0, pause-time.Since(began)))
+			if left := m.leaseLeft(); left > 0 {
+				lease.Reset(left)
+			}
+		}
+	}
+}
+
+// Beat measures the clock, sends a heartbeat and reads the cluster. An instance that finds its row in
+// other hands gives up its runs and joins anew.
+func (m *Member) Beat(ctx context.Context) error {
+	m.beating.Lock()
+	defer m.beating.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.BeatEvery)
+	defer cancel()
+	if err := m.clock.Measure(ctx); err != nil {
+		return err
+	}
+	self, sent := m.Self(), time.Now()
+	if err := m.store.Beat(ctx, self.HostIP, self.Instance, m.clock.Skew()); err != nil {
+		return err
+	}
+	if err := m.Refresh(ctx); err != nil {
+		return err
+	}
+	if m.View().Me.Instance != 0 && !m.isFenced() {
+		m.renew(sent)
+		return nil
+	}
+	m.fence(fmt.Errorf("%w: it was taken for dead, or another process took its id %q", ErrFenced, self.HostIP))
+	if err := m.store.Leave(ctx, self.HostIP, self.Instance); err != nil {
+		return err
+	}
+	return m.Join(ctx)
+}
+
+// renew notes a heartbeat that arrived. The lease counts from when it was sent: the database cannot have
+// stamped it earlier.
+func (m *Member) renew(sent time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if sent.Sub(m.lease) > 2*m.cfg.BeatEvery {
+		m.connected = sent
+	}
+	m.lease = sent
+}
+
+// fence makes the process give up its runs, once per instance.
+func (m *Member) fence(cause error) {
+	m.mu.Lock()
+	already := m.fenced
+	m.fenced = true
+	m.mu.Unlock()
+	if !already {
+		m.cfg.Log.Error().Err(cause).Msg("fenced: cancelling the runs of this instance")
+		m.cfg.OnFenced(cause)
+	}
+}
+
+func (m *Member) isFenced() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.fenced
+}
+
+// leaseTime is how long an instance holds its runs after its last heartbeat. It ends before Timeout does,
+// after which others may take the runs: handlers get a tenth of Timeout to notice that they are cancelled.
+func (m *Member) leaseTime() time.Duration { return m.cfg.Timeout * 9 / 10 }
+
+func (m *Member) leaseLeft() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.leaseTime() - time.Since(m.lease)
+}

@@ -1,0 +1,117 @@
+package node
+
+import (
+	"hash/fnv"
+	"slices"
+	"time"
+)
+
+// Node is a row of QRTZ_NODE.
+type Node struct {
+	HostIP, HostName string
+	On               bool      // its own switch
+	StoppedByApp     bool      // off because the app is, not by an operator
+	Instance         int64     // 0: left the cluster, or was declared dead
+	Heartbeat        time.Time // zero: never, or left
+	SwitchedAt       time.Time // when its row was last changed by hand
+	OffSince         time.Time // it has seen itself or its app off, and not yet resumed; zero otherwise
+	Classes          []string  // it has handlers for, sorted
+	ProcessID        int
+
+	seed uint64 // of its rank
+}
+
+// View is the cluster as one heartbeat saw it. It is never changed.
+type View struct {
+	At            time.Time // by the database's clock
+	AppOn         bool
+	AppSwitchedAt time.Time
+	Nodes         []Node // all nodes of the app, dead ones included
+	Me            Node   // this node; the zero Node if its row is no longer this instance's
+
+	timeout time.Duration // a node is dead when its heartbeat is older
+	fresh   time.Duration // a node is not made owner when its heartbeat is older
+}
+
+func (v *View) alive(n *Node) bool {
+	return n.Instance != 0 && v.At.Sub(n.Heartbeat) <= v.timeout
+}
+
+// claims tells whether a node may claim: it is alive, on, and done with resuming.
+func (v *View) claims(n *Node) bool {
+	return v.AppOn && n.On && n.OffSince.IsZero() && v.alive(n)
+}
+
+// Claiming tells whether this node may claim.
+func (v *View) Claiming() bool { return v.claims(&v.Me) }
+
+// Resuming tells whether this node is on again but has not yet passed over what was due while it was
+// off, and from when on fires count again.
+func (v *View) Resuming() (since time.Time, ok bool) {
+	if !v.AppOn || !v.Me.On || v.Me.OffSince.IsZero() {
+		return time.Time{}, false
+	}
+	since = v.Me.OffSince
+	for _, t := range []time.Time{v.Me.SwitchedAt, v.AppSwitchedAt} {
+		if t.After(since) {
+			since = t
+		}
+	}
+	return since, true
+}
+
+// ClassesClaimed lists the classes that some live node handles and may claim.
+func (v *View) ClassesClaimed() []string { return v.classes(v.claims) }
+
+// ClassesHandled lists the classes that some live node handles, on or off.
+func (v *View) ClassesHandled() []string { return v.classes(v.alive) }
+
+func (v *View) classes(which func(*Node) bool) []string {
+	var classes []string
+	for i := range v.Nodes {
+		if which(&v.Nodes[i]) {
+			classes = append(classes, v.Nodes[i].Classes...)
+		}
+	}
+	slices.Sort(classes)
+	return slices.Compact(classes)
+}
+
+// Rank says how many nodes go before this one in claiming an execute or a run of a class; rank 0 is its
+// owner. It is a pure function of the id and of the live nodes that handle the class (highest random
+// weight), so that nodes that see the same cluster agree, and a node that comes or goes moves only
+// what was or becomes its own. It is a hint: two nodes that disagree meet at the guard of the claim.
+func (v *View) Rank(class string, id int64) int {
+	mine := weight(v.Me.seed, id)
+	rank := 0
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		if n.HostIP != v.Me.HostIP && v.eligible(n, class) && weight(n.seed, id) > mine {
+			rank++
+		}
+	}
+	return rank
+}
+
+// eligible leaves out nodes that missed a heartbeat: others take over long before they count as dead.
+func (v *View) eligible(n *Node, class string) bool {
+	if !v.claims(n) || v.At.Sub(n.Heartbeat) > v.fresh {
+		return false
+	}
+	_, ok := slices.BinarySearch(n.Classes, class)
+	return ok
+}
+
+// weight mixes a node's seed with an id (the finalizer of splitmix64).
+func weight(seed uint64, id int64) uint64 {
+	x := seed ^ uint64(id)*0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+func seedOf(hostIP string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(hostIP)) // never fails
+	return h.Sum64()
+}

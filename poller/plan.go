@@ -1,0 +1,166 @@
+package poller
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+
+	"github.com/qrtz-go/qrtz/execute"
+)
+
+// entry is an execute that this node means to claim.
+type entry struct {
+	execute *execute.Execute
+	at      time.Time // when to claim: at its next fire, or later if other nodes go first
+	index   int       // in the heap; -1 while its claim is under way
+	touched uint64    // the plan's change number when it was last set
+}
+
+// plan holds what this node will claim within its window, the earliest first. It stands between those
+// who read the tables and the one who claims: a row that was read before our own claim of it is stale
+// and must not overwrite what the claim left.
+type plan struct {
+	mu      sync.Mutex
+	entries map[int64]*entry
+	queue   queue
+	changes uint64
+}
+
+func newPlan() *plan { return &plan{entries: map[int64]*entry{}} }
+
+// mark is the plan's change number. Rows read after it may be merged as of it.
+func (p *plan) mark() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.changes
+}
+
+// add merges executes that were read as of a mark: those that have been claimed since are left alone.
+func (p *plan) add(read []*entry, asOf uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range read {
+		p.put(e, asOf)
+	}
+}
+
+// replace is add, and forgets what is not among the executes read: it has moved on, or to another node.
+func (p *plan) replace(read []*entry, asOf uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	keep := make(map[int64]bool, len(read))
+	for _, e := range read {
+		keep[e.execute.ID] = true
+		p.put(e, asOf)
+	}
+	for id, e := range p.entries {
+		if !keep[id] && e.index >= 0 && e.touched <= asOf {
+			heap.Remove(&p.queue, e.index)
+			delete(p.entries, id)
+		}
+	}
+}
+
+func (p *plan) put(e *entry, asOf uint64) {
+	if old, ok := p.entries[e.execute.ID]; ok {
+		if old.index < 0 || old.touched > asOf {
+			return
+		}
+		heap.Remove(&p.queue, old.index)
+	}
+	e.touched = p.changes
+	p.entries[e.execute.ID] = e
+	heap.Push(&p.queue, e)
+}
+
+// take removes up to n entries to be claimed not after until; each must be settled.
+func (p *plan) take(until time.Time, n int) []*entry {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var batch []*entry
+	for len(batch) < n && len(p.queue) > 0 && !p.queue[0].at.After(until) {
+		batch = append(batch, heap.Pop(&p.queue).(*entry))
+	}
+	return batch
+}
+
+// settle puts a taken entry back as its claim left it, or forgets it if next is nil.
+func (p *plan) settle(e *entry, next *execute.Execute) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.changes++
+	if next == nil {
+		delete(p.entries, e.execute.ID)
+		return
+	}
+	e.execute, e.at, e.touched = next, next.Next, p.changes
+	heap.Push(&p.queue, e)
+}
+
+// earliest is when the next claim is due.
+func (p *plan) earliest() (time.Time, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.queue) == 0 {
+		return time.Time{}, false
+	}
+	return p.queue[0].at, true
+}
+
+// crowded tells whether at least n entries are due not after until. It looks at no more than 2n of them.
+func (p *plan) crowded(until time.Time, n int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	count := 0
+	stack := []int{0}
+	for len(stack) > 0 && count < n {
+		i := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if i < len(p.queue) && !p.queue[i].at.After(until) {
+			count++
+			stack = append(stack, 2*i+1, 2*i+2)
+		}
+	}
+	return count >= n
+}
+
+// clear forgets everything but the claims under way.
+func (p *plan) clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.queue {
+		delete(p.entries, e.execute.ID)
+	}
+	p.queue = nil
+}
+
+// queue orders entries by time, and by id among equals.
+type queue []*entry
+
+func (q queue) Len() int { return len(q) }
+func (q queue) Less(i, j int) bool {
+	if c := q[i].at.Compare(q[j].at); c != 0 {
+		return c < 0
+	}
+	return q[i].execute.ID < q[j].execute.ID
+}
+
+func (q queue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+
+func (q *queue) Push(x any) {
+	e := x.(*entry)
+	e.index = len(*q)
+	*q = append(*q, e)
+}
+
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	e := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	e.index = -1
+	return e
+}

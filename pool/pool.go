@@ -1,0 +1,105 @@
+// Package pool runs functions on a bounded number of goroutines.
+package pool
+
+import (
+	"context"
+	"sync"
+)
+
+// Pool bounds how many functions run at once. A slot is reserved first and used or released later, so
+// that whoever claims work knows beforehand that it can be started.
+type Pool struct {
+	mu    sync.Mutex
+	size  int
+	taken int           // slots reserved or running
+	freed chan struct{} // tells one waiter that a slot came free
+	idle  chan struct{} // closed when nothing is taken; nil while nobody waits for that
+}
+
+// New returns a pool of size slots; size must be positive.
+func New(size int) *Pool {
+	return &Pool{size: size, freed: make(chan struct{}, 1)}
+}
+
+// Reserve takes up to n free slots and returns how many it got. Each must be given to Go or Release.
+func (p *Pool) Reserve(n int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n = max(0, min(n, p.size-p.taken))
+	p.taken += n
+	return n
+}
+
+// Release gives back n reserved slots unused.
+func (p *Pool) Release(n int) {
+	if n <= 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.taken -= n
+	select {
+	case p.freed <- struct{}{}:
+	default:
+	}
+	if p.taken == 0 && p.idle != nil {
+		close(p.idle)
+		p.idle = nil
+	}
+}
+
+// Go runs f in a reserved slot and frees the slot when f returns. f must not panic.
+func (p *Pool) Go(f func()) {
+	go func() {
+		defer p.Release(1)
+		f()
+	}()
+}
+
+// Free is how many slots could be reserved now. It is 0, not negative, while a smaller size is being reached.
+func (p *Pool) Free() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(0, p.size-p.taken)
+}
+
+// Size is how many functions may run at once.
+func (p *Pool) Size() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.size
+}
+
+// Freed receives when slots came free since it last did.
+func (p *Pool) Freed() <-chan struct{} { return p.freed }
+
+// Resize changes the size. What runs goes on; a smaller size is reached as slots come free.
+func (p *Pool) Resize(size int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.size = size
+	select {
+	case p.freed <- struct{}{}:
+	default:
+	}
+}
+
+// Drain waits until no slot is taken, or returns the cause of ctx's end. Nothing may be reserved meanwhile.
+func (p *Pool) Drain(ctx context.Context) error {
+	p.mu.Lock()
+	if p.taken == 0 {
+		p.mu.Unlock()
+		return nil
+	}
+	if p.idle == nil {
+		p.idle = make(chan struct{})
+	}
+	idle := p.idle
+	p.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
