@@ -53,5 +53,6 @@ $(LINT): .bin/golangci-lint-$(LINT_VERSION)
 	@ln -sf $(notdir $<) $@
 
 .bin/golangci-lint-$(LINT_VERSION):
+	@rm -f $(LINT)
 	GOBIN=$(CURDIR)/.bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@mv .bin/golangci-lint $@
