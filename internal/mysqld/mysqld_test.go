@@ -1,0 +1,128 @@
+package mysqld_test
+
+import (
+	"context"
+	"database/sql"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/internal/mysqld"
+)
+
+func start(t *testing.T, opts mysqld.Options) *mysqld.Server {
+	t.Helper()
+	began := time.Now()
+	s, err := mysqld.Start(t.Context(), opts)
+	require.NoError(t, err)
+	t.Logf("started in %v", time.Since(began))
+	t.Cleanup(func() { require.NoError(t, s.Stop(context.Background())) })
+	return s
+}
+
+// run executes statements on one new connection.
+func run(t *testing.T, dsn string, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	for _, s := range statements {
+		_, err = db.ExecContext(t.Context(), s)
+		require.NoError(t, err, s)
+	}
+}
+
+func countRows(t *testing.T, dsn string) (n int) {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM D.T").Scan(&n))
+	return n
+}
+
+func TestDataSurvivesRestartAndKill(t *testing.T) {
+	s := start(t, mysqld.Options{})
+	run(t, s.DSN(""), "CREATE DATABASE D", "CREATE TABLE D.T (ID INT PRIMARY KEY)", "INSERT INTO D.T VALUES (1)")
+
+	first := s.PID()
+	require.NoError(t, s.Restart(t.Context()))
+	assert.NotEqual(t, first, s.PID())
+	assert.Equal(t, 1, countRows(t, s.DSN("D")))
+
+	run(t, s.DSN("D"), "INSERT INTO T VALUES (2)")
+	require.NoError(t, s.Kill())
+	assert.Zero(t, s.PID())
+	require.NoError(t, s.Restart(t.Context()))
+	assert.Equal(t, 2, countRows(t, s.DSN("D")), "a committed row outlives a kill -9 of the server")
+}
+
+func TestStopRemovesATemporaryDirectory(t *testing.T) {
+	s := start(t, mysqld.Options{})
+	cfg, err := mysql.ParseDSN(s.DSN(""))
+	require.NoError(t, err)
+	pid := s.PID()
+	require.NoError(t, s.Stop(t.Context()))
+	assert.NoDirExists(t, filepath.Dir(cfg.Addr))
+	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
+	assert.NoError(t, s.Stop(t.Context()), "stopping twice is no error")
+}
+
+func TestDSNCarriesAnyName(t *testing.T) {
+	// The '@' and the length make the path useless as a socket's.
+	dir := filepath.Join(t.TempDir(), "a b@c(d)/"+strings.Repeat("long", 30))
+	s := start(t, mysqld.Options{Dir: dir})
+	const name = "a/b?c@d%20(é) x"
+	run(t, s.DSN(""), "CREATE DATABASE `"+name+"`")
+	db, err := sql.Open("mysql", s.DSN(name))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	var got string
+	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT DATABASE()").Scan(&got))
+	assert.Equal(t, name, got)
+}
+
+func TestServersDoNotShareTemporaryFiles(t *testing.T) {
+	s := start(t, mysqld.Options{})
+	cfg, err := mysql.ParseDSN(s.DSN(""))
+	require.NoError(t, err)
+	db, err := sql.Open("mysql", s.DSN(""))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	var tmp string
+	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT @@tmpdir").Scan(&tmp))
+	assert.Equal(t, filepath.Join(filepath.Dir(cfg.Addr), "tmp"), tmp)
+}
+
+func TestASecondServerInADirectoryIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	start(t, mysqld.Options{Dir: dir})
+	_, err := mysqld.Start(t.Context(), mysqld.Options{Dir: dir})
+	require.ErrorIs(t, err, mysqld.ErrInUse)
+}
+
+func TestAFailedStartShowsTheLog(t *testing.T) {
+	_, err := mysqld.Start(t.Context(), mysqld.Options{Args: []string{"--no-such-option"}})
+	require.ErrorContains(t, err, "no-such-option")
+}
+
+func TestFindSaysWhatToInstall(t *testing.T) {
+	t.Setenv(mysqld.PathEnv, "")
+	if _, err := os.Stat("/usr/sbin/mariadbd"); err == nil {
+		path, err := mysqld.Find()
+		require.NoError(t, err)
+		assert.Contains(t, path, "mariadbd")
+		return
+	}
+	t.Setenv("PATH", t.TempDir())
+	if _, err := mysqld.Find(); err != nil {
+		assert.ErrorContains(t, err, "apt-get install mariadb-server")
+	}
+}

@@ -1,0 +1,287 @@
+package mysqld
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// startLimit bounds a start whose context has no deadline of its own.
+const startLimit = time.Minute
+
+// ErrInUse is returned, wrapped, by Start when a server already runs in the directory.
+var ErrInUse = errors.New("directory in use by another server")
+
+// Options of a private server. The zero value is a throwaway server in a
+// temporary directory, reachable by its socket only.
+type Options struct {
+	// Dir holds data, socket and error.log, and is created with mode 0700.
+	// Empty means a temporary directory that Stop removes.
+	Dir string
+	// Port listens on 127.0.0.1 as well. 0, the default, means socket only.
+	Port int
+	// Durable flushes at every commit. Without it a power cut, though not the
+	// death of the server process, may lose or damage data.
+	Durable bool
+	// Args are appended to the server's command line.
+	Args []string
+
+	detached bool // outlives this process; see Shared
+}
+
+// Server is a private server started by this process. Its methods may be called
+// from several goroutines.
+type Server struct {
+	opts    Options
+	path    string
+	mariadb bool
+	socket  string
+	temp    bool // Dir is ours to remove
+
+	mu   sync.Mutex
+	proc *process // nil when stopped
+}
+
+// process is one life of the server.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed once the process is reaped and err is set
+	err  error
+}
+
+// Start initialises the directory if it is new, starts a server in it and
+// returns once it answers. ctx bounds the start only, to a minute if it has no
+// deadline. Unless the server is the kept one of Shared, it dies with this process
+// (on Linux also if this process is killed). The error holds the end of the server's log; it wraps
+// ErrNotFound when no server is installed and ErrInUse when one runs in Dir.
+func Start(ctx context.Context, opts Options) (*Server, error) {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	path, err := Find()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{opts: opts, path: path, temp: opts.Dir == ""}
+	if s.mariadb, err = isMariaDB(ctx, path); err != nil {
+		return nil, err
+	}
+	if s.temp {
+		if s.opts.Dir, err = os.MkdirTemp("", "qrtz-db-"); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, s.removeTemp())
+	}
+	return s, nil
+}
+
+// start initialises and starts; it must not run twice at once.
+func (s *Server) start(ctx context.Context) error {
+	dir, err := filepath.Abs(s.opts.Dir)
+	if err != nil {
+		return err
+	}
+	s.opts.Dir = dir
+	if err := os.MkdirAll(s.tmpDir(), 0o700); err != nil {
+		return err
+	}
+	if s.socket, err = socketPath(dir); err != nil {
+		return err
+	}
+	lock, err := lockServer(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }() // the server has inherited it, and with it the lock
+	if err := s.initialise(ctx, lock); err != nil {
+		return err
+	}
+	proc, err := s.spawn(lock)
+	if err != nil {
+		return err
+	}
+	s.proc = proc
+	if err := s.waitReady(ctx); err != nil {
+		_ = s.kill()
+		return fmt.Errorf("start %s: %w\n%s", s.path, err, s.logTail())
+	}
+	return nil
+}
+
+// spawn starts the server program. The goroutine that starts it keeps its
+// thread until the server ends, because Linux sends the parent-death signal when
+// the starting thread ends, not the process.
+func (s *Server) spawn(lock *os.File) (*process, error) {
+	log, err := os.Create(filepath.Join(s.opts.Dir, "error.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = log.Close() }()
+	// Not CommandContext: the server outlives the context of its start.
+	cmd := exec.Command(s.path, s.args()...) //nolint:noctx // see above
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Dir, cmd.Env = s.opts.Dir, s.environ()
+	cmd.ExtraFiles = []*os.File{lock}
+	cmd.SysProcAttr = sysProcAttr(s.opts.detached)
+	proc := &process{cmd: cmd, done: make(chan struct{})}
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			proc.err = cmd.Wait()
+			close(proc.done)
+		}
+	}()
+	return proc, <-started
+}
+
+// waitReady waits until the server answers on its socket and, if it listens on
+// a port, lets root in there.
+func (s *Server) waitReady(ctx context.Context) error {
+	gone := func() error {
+		select {
+		case <-s.proc.done:
+			return fmt.Errorf("the server ended: %w", s.proc.err)
+		default:
+			return nil
+		}
+	}
+	if err := retry(ctx, func() (bool, error) {
+		if err := gone(); err != nil {
+			return false, err
+		}
+		return ping(ctx, s.socket) == nil, nil
+	}); err != nil {
+		return err
+	}
+	if s.opts.Port == 0 {
+		return nil
+	}
+	if err := execute(ctx, s.socket, "CREATE USER IF NOT EXISTS 'root'@'127.0.0.1'"); err != nil {
+		return err
+	}
+	return execute(ctx, s.socket, "GRANT ALL PRIVILEGES ON *.* TO 'root'@'127.0.0.1' WITH GRANT OPTION")
+}
+
+// DSN returns the go-sql-driver DSN of a database (empty for none) for root,
+// by TCP if the server has a port, else by its socket.
+func (s *Server) DSN(database string) string {
+	if s.opts.Port != 0 {
+		return dsn("tcp", fmt.Sprintf("127.0.0.1:%d", s.opts.Port), database)
+	}
+	return dsn("unix", s.socket, database)
+}
+
+// PID returns the process id of the server, 0 when it is stopped.
+func (s *Server) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return 0
+	}
+	return s.proc.cmd.Process.Pid
+}
+
+// Stop shuts the server down cleanly, waits for it until ctx ends, and removes a
+// temporary directory. A server that is already down is no error.
+func (s *Server) Stop(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.stop(ctx); err != nil {
+		return err
+	}
+	return s.removeTemp()
+}
+
+// Kill ends the server with SIGKILL and waits until it is gone. Its directory stays.
+func (s *Server) Kill() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kill()
+}
+
+// Restart stops the server if it still runs and starts it again on the same data,
+// socket and port. It also brings back a server that was killed.
+func (s *Server) Restart(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	if err := s.stop(ctx); err != nil {
+		return err
+	}
+	return s.start(ctx)
+}
+
+func (s *Server) stop(ctx context.Context) error {
+	if s.proc == nil {
+		return nil
+	}
+	if err := s.proc.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-s.proc.done:
+		s.proc = nil
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop server %d: %w\n%s", s.proc.cmd.Process.Pid, ctx.Err(), s.logTail())
+	}
+}
+
+func (s *Server) kill() error {
+	if s.proc == nil {
+		return nil
+	}
+	if err := s.proc.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-s.proc.done
+	s.proc = nil
+	return nil
+}
+
+func (s *Server) removeTemp() error {
+	if !s.temp {
+		return nil
+	}
+	return os.RemoveAll(s.opts.Dir)
+}
+
+func (s *Server) dataDir() string { return filepath.Join(s.opts.Dir, "data") }
+func (s *Server) tmpDir() string  { return filepath.Join(s.opts.Dir, "tmp") }
+func (s *Server) pidFile() string { return pidFile(s.opts.Dir) }
+
+func pidFile(dir string) string { return filepath.Join(dir, "pid") }
+
+// readPID returns the process id in a pid file, 0 when there is none.
+func readPID(dir string) int {
+	text, err := os.ReadFile(pidFile(dir))
+	if err != nil {
+		return 0
+	}
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return pid
+}
+
+// logTail returns the last 4 KB of the server's log.
+func (s *Server) logTail() string {
+	text, err := os.ReadFile(filepath.Join(s.opts.Dir, "error.log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-4096):])
+}
