@@ -1,6 +1,6 @@
 module github.com/qrtz-go/qrtz
 
-go 1.25
+go 1.25.0
 
 require (
 	github.com/go-sql-driver/mysql v1.10.1

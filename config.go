@@ -1,0 +1,106 @@
+package qrtz
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/qrtz-go/qrtz/app"
+	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/schema"
+)
+
+// Config says how a Scheduler works. Only App is required; zero values mean the defaults.
+type Config struct {
+	// App is the application whose schedules this process runs: a row of QRTZ_APP, at most 50 bytes.
+	App string
+
+	// NodeID names this process in the cluster, at most 50 bytes: a pod's name, for example. It must be unique
+	// among the app's live processes. By default it is the machine's address, and address#2, #3 … for further
+	// processes on the machine. A restarted process gets its id back.
+	NodeID string
+
+	// Prefix is what the table names begin with. Defaults to QRTZ_.
+	Prefix string
+
+	// Workers is how many runs this process carries out at once. A fire is claimed only when a worker is free
+	// for it; what this process cannot start is left for others. Defaults to 64.
+	Workers int
+
+	// PollInterval is how often the poller reads what is due, and how far ahead it looks. It is also the time
+	// between heartbeats. Defaults to 5 seconds.
+	PollInterval time.Duration
+
+	// MisfireInterval is how often one node of the app syncs switches, repairs schedules and puts the runs of
+	// dead nodes on record. Defaults to 15 seconds.
+	MisfireInterval time.Duration
+
+	// MisfireAfter is how late a fire may start before it counts as a misfire, which its policy decides.
+	// It must exceed PollInterval, or a fire that the next poll would run is treated as missed.
+	// Defaults to 60 seconds.
+	MisfireAfter time.Duration
+
+	// NodeTimeout is how old a heartbeat may be before its node counts as dead and its runs as LOST. A process
+	// that cannot reach the database cancels its runs at nine tenths of it. It must be at least twice
+	// PollInterval, so that one missed heartbeat does no harm. Defaults to 22.5 seconds.
+	NodeTimeout time.Duration
+
+	// DrainTimeout is how long Run waits for running handlers once its context has ended, before it cancels
+	// their contexts. Defaults to 30 seconds.
+	DrainTimeout time.Duration
+
+	// Logger takes what the scheduler has to say. Defaults to none.
+	Logger *zerolog.Logger
+
+	// Wall is this machine's clock. It only serves to show in QRTZ_NODE how wrong the clock is: qrtz goes by the
+	// database's. Defaults to time.Now.
+	Wall func() time.Time
+}
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.Prefix, string(schema.DefaultPrefix))
+	setDefault(&c.Workers, 64)
+	setDefault(&c.PollInterval, 5*time.Second)
+	setDefault(&c.MisfireInterval, 15*time.Second)
+	setDefault(&c.MisfireAfter, 60*time.Second)
+	setDefault(&c.NodeTimeout, 22500*time.Millisecond)
+	setDefault(&c.DrainTimeout, 30*time.Second)
+	if c.Logger == nil {
+		none := zerolog.Nop()
+		c.Logger = &none
+	}
+	if c.Wall == nil {
+		c.Wall = time.Now
+	}
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate names every setting that cannot work, with its value and the one it conflicts with.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var problems []error
+	refuse := func(when bool, format string, args ...any) {
+		if when {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
+	}
+	refuse(c.App == "", "Config.App is empty: want the name of your application, for example \"billing\"")
+	refuse(len(c.App) > app.MaxName, "Config.App (%q, %d bytes) is too long: at most %d fit", c.App, len(c.App), app.MaxName)
+	problems = append(problems, node.ValidateID(c.NodeID), schema.Prefix(c.Prefix).Validate())
+	refuse(c.Workers < 1, "Workers (%d) must be at least 1", c.Workers)
+	refuse(c.PollInterval < 100*time.Millisecond, "PollInterval (%s) must be at least 100ms", c.PollInterval)
+	refuse(c.MisfireInterval < 100*time.Millisecond, "MisfireInterval (%s) must be at least 100ms", c.MisfireInterval)
+	refuse(c.MisfireAfter <= c.PollInterval, "MisfireAfter (%s) must exceed PollInterval (%s)", c.MisfireAfter, c.PollInterval)
+	refuse(c.NodeTimeout < 2*c.PollInterval, "NodeTimeout (%s) must be at least twice PollInterval (%s)", c.NodeTimeout, c.PollInterval)
+	refuse(c.DrainTimeout < 0, "DrainTimeout (%s) must not be negative", c.DrainTimeout)
+	return errors.Join(problems...)
+}

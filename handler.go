@@ -1,0 +1,65 @@
+package qrtz
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/qrtz-go/qrtz/execute"
+)
+
+// Run is what a handler learns about the run it carries out.
+type Run struct {
+	ID        int64     // of its row in QRTZ_RUN
+	JobID     int64     // of its job
+	ExecuteID int64     // of its schedule; 0 for a run that belongs to none
+	Class     string    // under which the handler is registered
+	FireTime  time.Time // when it was due
+	StartedAt time.Time // by the cluster's clock; never before FireTime
+	Attempt   int       // 1, and more when a fire is tried again
+	Node      string    // the id of this process in the cluster
+
+	// Fence grows with every claim of the same schedule. A system that remembers the highest number it has
+	// seen can refuse a handler whose node was taken for dead while it went on.
+	Fence int64
+}
+
+// handler carries out a run whose data is still JSON.
+type handler func(ctx context.Context, run *Run, data []byte) error
+
+// Handle registers the handler of a class; T is what the job's JSON data is decoded into. Runs of the class go
+// to nodes that have registered it, and to no others. A handler that returns an error, panics, or is given data
+// that does not decode makes a FAILED run. Its context ends when the scheduler gives up waiting for it
+// (Config.DrainTimeout) or loses the run (ErrFenced is the cause then).
+//
+// Handle must be called before Scheduler.Run; it panics on an empty class or one that has a handler already.
+func Handle[T any](s *Scheduler, class string, h func(ctx context.Context, run *Run, data T) error) {
+	s.handle(class, func(ctx context.Context, run *Run, data []byte) error {
+		var value T
+		if len(data) > 0 {
+			if err := json.Unmarshal(data, &value); err != nil {
+				return fmt.Errorf("JOB_DATA of job %d does not fit the handler of class %q (%T): %w", run.JobID, class, value, err)
+			}
+		}
+		return h(ctx, run, value)
+	})
+}
+
+// call runs a handler and turns what happens into a result. A panic becomes an error with its stack.
+func call(ctx context.Context, h handler, run *Run, data []byte) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n\n%s", p, debug.Stack())
+		}
+	}()
+	return h(ctx, run, data)
+}
+
+func newRun(r execute.Run, startedAt time.Time, node string) *Run {
+	return &Run{
+		ID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID, Class: r.Class, FireTime: r.FireTime, StartedAt: startedAt,
+		Attempt: r.Attempt, Node: node, Fence: r.Fence,
+	}
+}
