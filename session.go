@@ -27,6 +27,8 @@ type session struct {
 	misfire *misfire.Handler
 	results *execute.Results
 
+	unhandledOnce sync.Map // classes that have been reported
+
 	mu         sync.Mutex
 	runs       context.Context // that of every run; replaced when this process was fenced
 	cancelRuns context.CancelCauseFunc
@@ -43,11 +45,12 @@ func newSession(s *Scheduler) *session {
 	here := cluster{one.member, s.clock, node.NewStore(s.db, prefix, s.cfg.App)}
 	one.results = execute.NewResults(s.executes.Complete, log)
 	one.poller = poller.New(s.executes, here, s.pool, poller.Config{
-		Interval: s.cfg.PollInterval, MisfireAfter: s.cfg.MisfireAfter, Classes: s.classes(), Log: log, Run: one.carryOut,
+		Interval: s.cfg.PollInterval, MisfireAfter: s.cfg.MisfireAfter, Classes: s.classes(), Log: log,
+		Unhandled: one.unhandled, Run: one.carryOut,
 	})
 	one.misfire = misfire.New(s.apps, here, s.executes, misfire.Config{
 		Interval: s.cfg.MisfireInterval, MisfireAfter: s.cfg.MisfireAfter,
-		NodeTimeout: s.cfg.NodeTimeout, BeatEvery: s.cfg.PollInterval, Log: log,
+		NodeTimeout: s.cfg.NodeTimeout, BeatEvery: s.cfg.PollInterval, Log: log, Unhandled: one.unhandled,
 	})
 	return one
 }
@@ -149,6 +152,16 @@ func (s *session) finished(r execute.Run, startedAt time.Time, err error) {
 	s.results.Add(result)
 }
 
+// unhandled logs, once per class, that fires are due that no live node has a handler for. They are left alone.
+func (s *session) unhandled(class string) {
+	if v := s.member.View(); v.Handles(class) {
+		return
+	}
+	if _, reported := s.unhandledOnce.LoadOrStore(class, true); !reported {
+		s.cfg.Logger.Warn().Str("class", class).Msg("no live node has a handler for this class; its executes wait")
+	}
+}
+
 // cluster is what poller and misfire see of the other nodes.
 type cluster struct {
 	*node.Member
@@ -181,11 +194,6 @@ func (c cluster) Resuming() (time.Time, bool) {
 func (c cluster) Rank(class string, id int64) int {
 	v := c.Member.View()
 	return v.Rank(class, id)
-}
-
-func (c cluster) Handled(class string) bool {
-	v := c.Member.View()
-	return v.Handles(class)
 }
 
 func (c cluster) ClaimedElsewhere(classes []string) []string {
