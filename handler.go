@@ -3,6 +3,7 @@ package qrtz
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -47,14 +48,21 @@ func Handle[T any](s *Scheduler, class string, h func(ctx context.Context, run *
 	})
 }
 
-// call runs a handler and turns what happens into a result. A panic becomes an error with its stack.
-func call(ctx context.Context, h handler, run *Run, data []byte) (err error) {
+// call runs a handler and hands over what it returned. A panic becomes an error with its stack; a handler that
+// ends its goroutine (runtime.Goexit, as a test's FailNow does) has failed too.
+func call(ctx context.Context, h handler, run *Run, data []byte, done func(error)) {
+	err := errors.New("the handler ended its goroutine")
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n\n%s", p, debug.Stack())
 		}
+		done(err)
 	}()
-	return h(ctx, run, data)
+	if h == nil {
+		err = fmt.Errorf("no handler for class %q on this node", run.Class)
+		return
+	}
+	err = h(ctx, run, data)
 }
 
 func newRun(r execute.Run, startedAt time.Time, node string) *Run {

@@ -5,21 +5,61 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/qrtz-go/qrtz/app"
+	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/pool"
+	"github.com/qrtz-go/qrtz/schema"
 )
+
+// ErrFenced is the cause with which the context of a run ends when this process can no longer hold it: its
+// heartbeats have not reached the database, or its node id has gone to another process. Others may recover the run.
+var ErrFenced = node.ErrFenced
+
+// ErrDrained is the cause with which the context of a run ends when Scheduler.Run has waited Config.DrainTimeout for it.
+var ErrDrained = errors.New("the scheduler has stopped, and the run did not end within DrainTimeout")
 
 // Scheduler runs the schedules of one app in this process, together with the app's other nodes.
 type Scheduler struct {
 	cfg      Config
-	db       *sql.DB
+	db       *sqlx.DB
 	handlers map[string]handler
+	pool     *pool.Pool
+	clock    *node.Clock
+	apps     *app.Store
+	executes *execute.Store
+	session  atomic.Pointer[session] // while Run runs
 }
 
-// Open returns a scheduler on the caller's database.
+// Open returns a scheduler on the caller's database, which stays the caller's to close. It does not connect yet.
 func Open(db *sql.DB, cfg Config) (*Scheduler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("qrtz: %w", err)
 	}
-	return &Scheduler{cfg: cfg.withDefaults(), db: db, handlers: map[string]handler{}}, nil
+	cfg = cfg.withDefaults()
+	dbx, prefix := sqlx.NewDb(db, "mysql"), schema.Prefix(cfg.Prefix)
+	return &Scheduler{
+		cfg:      cfg,
+		db:       dbx,
+		handlers: map[string]handler{},
+		pool:     pool.New(cfg.Workers),
+		clock:    node.NewClock(dbx, cfg.Wall),
+		apps:     app.NewStore(dbx, prefix, cfg.App),
+		executes: execute.NewStore(dbx, prefix, cfg.App),
+	}, nil
+}
+
+// Migrate creates the QRTZ_ tables or brings them to the version this program needs. An installation of the
+// version 1.3 of the Java edition is upgraded in place. It may run on several nodes at once, and again.
+func Migrate(ctx context.Context, db *sql.DB) error {
+	_, err := schema.Up(ctx, db, schema.DefaultPrefix)
+	return err
 }
 
 func (s *Scheduler) handle(class string, h handler) {
@@ -32,11 +72,61 @@ func (s *Scheduler) handle(class string, h handler) {
 	s.handlers[class] = h
 }
 
-// Declare stub.
-func (s *Scheduler) Declare(ctx context.Context, jobs ...Job) error { return errors.New("stub") }
+// Declare makes the stored jobs and schedules what the declarations say, all or none, so that a program can call
+// it at every start: what is as declared stays untouched, with its pauses; a changed schedule goes on from now; a
+// schedule its job no longer has is COMPLETE. Jobs that are not mentioned, and schedules added by hand, are left
+// alone. Nothing is written if a declaration is invalid.
+func (s *Scheduler) Declare(ctx context.Context, jobs ...Job) error {
+	declarations := make([]execute.Declaration, len(jobs))
+	for i, job := range jobs {
+		d, err := job.declaration()
+		if err != nil {
+			return fmt.Errorf("qrtz: %w", err)
+		}
+		declarations[i] = d
+	}
+	if err := s.clock.Measure(ctx); err != nil {
+		return fmt.Errorf("qrtz: declare: %w", err)
+	}
+	if err := s.executes.Declare(ctx, s.clock.Now(), declarations); err != nil {
+		return fmt.Errorf("qrtz: %w", err)
+	}
+	if running := s.session.Load(); running != nil {
+		running.poller.Wake()
+	}
+	return nil
+}
 
-// Run stub.
-func (s *Scheduler) Run(ctx context.Context) error { return errors.New("stub") }
+// Resize changes how many runs this process carries out at once. What runs goes on.
+func (s *Scheduler) Resize(workers int) error {
+	if workers < 1 {
+		return fmt.Errorf("qrtz: resize to %d workers: want at least 1", workers)
+	}
+	s.pool.Resize(workers)
+	return nil
+}
 
-// Resize stub.
-func (s *Scheduler) Resize(workers int) {}
+// Run joins the cluster and runs schedules until ctx ends. It then claims nothing more, hands back what it had
+// claimed and not started, waits for running handlers as long as Config.DrainTimeout, cancels those that are left,
+// writes their results and leaves the cluster. Once it has joined, an outage of the database is logged and waited
+// out, never returned: a nil error means that ctx has ended.
+//
+// The declared classes need handlers first. A Scheduler runs once at a time.
+func (s *Scheduler) Run(ctx context.Context) error {
+	one := newSession(s)
+	if !s.session.CompareAndSwap(nil, one) {
+		return errors.New("qrtz: this Scheduler is running already")
+	}
+	defer s.session.Store(nil)
+	if err := schema.Check(ctx, s.db.DB, schema.Prefix(s.cfg.Prefix)); err != nil {
+		return fmt.Errorf("qrtz: %w", err)
+	}
+	if err := one.join(ctx); err != nil {
+		return fmt.Errorf("qrtz: %w", err)
+	}
+	one.run(ctx)
+	return nil
+}
+
+// classes lists, sorted, what this process has handlers for.
+func (s *Scheduler) classes() []string { return slices.Sorted(maps.Keys(s.handlers)) }

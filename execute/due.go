@@ -198,3 +198,14 @@ func (s *Store) MarkPaused(ctx context.Context) error {
 	}
 	return nil
 }
+
+const pausedOverdueSQL = `
+SELECT ` + rowColumns + `
+  FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+ WHERE E.APPLICATION = ? AND E.STATE = 'PAUSED' AND E.NEXT_FIRE_TIME BETWEEN 1 AND ?
+ LIMIT ?`
+
+// PausedOverdue reads paused executes whose next fire is not after until, at most limit.
+func (s *Store) PausedOverdue(ctx context.Context, until time.Time, limit int) ([]*Execute, error) {
+	return s.read(ctx, pausedOverdueSQL, s.app, until.UnixMilli(), limit)
+}

@@ -51,7 +51,7 @@ func (m *Member) Beat(ctx context.Context) error {
 	if err := m.Refresh(ctx); err != nil {
 		return err
 	}
-	if m.View().Me.Instance != 0 && !m.isFenced() {
+	if m.View().Me.Instance != 0 && !m.Fenced() {
 		m.renew(sent)
 		return nil
 	}
@@ -85,7 +85,8 @@ func (m *Member) fence(cause error) {
 	}
 }
 
-func (m *Member) isFenced() bool {
+// Fenced tells whether this process has given up its runs and not yet joined anew. It may start nothing.
+func (m *Member) Fenced() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.fenced

@@ -115,3 +115,29 @@ func seedOf(hostIP string) uint64 {
 	_, _ = h.Write([]byte(hostIP)) // never fails
 	return h.Sum64()
 }
+
+// ClassesOff lists the classes that live nodes handle, all of which are off.
+func (v *View) ClassesOff() []string {
+	claimed := v.ClassesClaimed()
+	return slices.DeleteFunc(v.ClassesHandled(), func(class string) bool {
+		_, ok := slices.BinarySearch(claimed, class)
+		return ok
+	})
+}
+
+// Handles tells whether some live node has a handler for a class.
+func (v *View) Handles(class string) bool {
+	return slices.ContainsFunc(v.Nodes, func(n Node) bool {
+		_, ok := slices.BinarySearch(n.Classes, class)
+		return ok && v.alive(&n)
+	})
+}
+
+// ClaimedElsewhere lists those of the classes that another live node handles and may claim.
+func (v *View) ClaimedElsewhere(classes []string) []string {
+	elsewhere := v.classes(func(n *Node) bool { return n.HostIP != v.Me.HostIP && v.claims(n) })
+	return slices.DeleteFunc(slices.Clone(classes), func(class string) bool {
+		_, ok := slices.BinarySearch(elsewhere, class)
+		return !ok
+	})
+}

@@ -1,0 +1,289 @@
+// Package misfire is the cluster's housekeeping, done by one node of an app at a time: it keeps switches in
+// line, puts the runs of dead nodes on record, and repairs what nobody fired in time. It knows no SQL.
+package misfire
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/qrtz-go/qrtz/app"
+	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/internal/outage"
+	"github.com/qrtz-go/qrtz/node"
+)
+
+// Apps is what the handler needs of app.Store.
+type Apps interface {
+	Enter(ctx context.Context, now time.Time, interval time.Duration) (app.Turn, error)
+}
+
+// Nodes is what the handler needs of the cluster.
+type Nodes interface {
+	Now() time.Time
+	Self() execute.Instance
+	ConnectedFor() time.Duration
+	View(ctx context.Context) (node.View, error) // read anew
+	SyncSwitches(ctx context.Context) error
+	Bury(ctx context.Context, deadline time.Time) ([]node.Node, error)
+}
+
+// Executes is what the handler needs of execute.Store.
+type Executes interface {
+	Overdue(ctx context.Context, state execute.State, classes []string, from, until time.Time, limit int) ([]*execute.Execute, error)
+	PausedOverdue(ctx context.Context, until time.Time, limit int) ([]*execute.Execute, error)
+	New(ctx context.Context, classes []string, limit int) ([]*execute.Execute, error)
+	Broken(ctx context.Context, after int64, limit int) ([]*execute.Execute, error)
+	Repair(ctx context.Context, who execute.Instance, from execute.State, moves []execute.Move) (execute.Applied, error)
+	ClassesDue(ctx context.Context, until time.Time) ([]string, error)
+	Adopt(ctx context.Context) error
+	MarkPaused(ctx context.Context) error
+	Abandoned(ctx context.Context) ([]int64, error)
+	Lose(ctx context.Context, instance int64, why string) (int64, error)
+	DeriveJobStates(ctx context.Context, since time.Time) error
+}
+
+const (
+	page        = 500              // rows of one repair transaction
+	passTimeout = 60 * time.Second // for one pass of the handler
+	lookBack    = time.Minute      // how long a change by hand may take to be committed and still be noticed
+)
+
+// Config is what a Handler needs to know.
+type Config struct {
+	Interval     time.Duration // between passes
+	MisfireAfter time.Duration // how late a fire must be to be a misfire
+	NodeTimeout  time.Duration // how old the heartbeat of a dead node is
+	BeatEvery    time.Duration // between heartbeats
+	Log          zerolog.Logger
+}
+
+// Handler is the ClusterMisfireHandler.
+type Handler struct {
+	apps     Apps
+	nodes    Nodes
+	executes Executes
+	cfg      Config
+	reported map[string]bool // classes without a handler that have been logged
+}
+
+// New returns a handler.
+func New(apps Apps, nodes Nodes, executes Executes, cfg Config) *Handler {
+	return &Handler{apps: apps, nodes: nodes, executes: executes, cfg: cfg, reported: map[string]bool{}}
+}
+
+// Run comes by every interval until ctx is done. An outage of the database is logged once and waited out.
+func (h *Handler) Run(ctx context.Context) {
+	timer := time.NewTimer(h.cfg.Interval)
+	defer timer.Stop()
+	pacer := outage.New(h.cfg.Log, "misfire handling")
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		began := time.Now()
+		pause := pacer.Next(h.comeBy(ctx), h.cfg.Interval)
+		timer.Reset(max(0, pause-time.Since(began)))
+	}
+}
+
+// comeBy does the work if it is this node's turn. Otherwise another node has just done it, and nothing is written.
+func (h *Handler) comeBy(ctx context.Context) error {
+	turn, err := h.apps.Enter(ctx, h.nodes.Now(), h.cfg.Interval)
+	if err != nil || !turn.Mine {
+		return err
+	}
+	return h.pass(ctx, turn.Previous)
+}
+
+// Pass does the work once, whoever's turn it is: at start-up, before the first poll.
+func (h *Handler) Pass(ctx context.Context) error {
+	turn, err := h.apps.Enter(ctx, h.nodes.Now(), h.cfg.Interval)
+	if err != nil {
+		return err
+	}
+	return h.pass(ctx, turn.Previous)
+}
+
+func (h *Handler) pass(ctx context.Context, previous time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, passTimeout)
+	defer cancel()
+	if err := h.nodes.SyncSwitches(ctx); err != nil {
+		return err
+	}
+	if err := h.failOver(ctx); err != nil {
+		return err
+	}
+	view, err := h.nodes.View(ctx)
+	if err != nil {
+		return err
+	}
+	if err := h.repair(ctx, view); err != nil {
+		return err
+	}
+	if err := h.executes.DeriveJobStates(ctx, previous.Add(-lookBack)); err != nil {
+		return err
+	}
+	// History is cleaned here, by its retention rules, once runs have them.
+	return nil
+}
+
+// failOver declares nodes dead whose heartbeat is too old, and puts runs on record as LOST that no node holds
+// any more. A node that has itself been cut off, or has just started, waits: after an outage of the database
+// every heartbeat is old.
+func (h *Handler) failOver(ctx context.Context) error {
+	if h.nodes.ConnectedFor() >= 2*h.cfg.BeatEvery {
+		dead, err := h.nodes.Bury(ctx, h.nodes.Now().Add(-h.cfg.NodeTimeout))
+		for _, n := range dead {
+			h.cfg.Log.Warn().Str("node", n.HostIP).Time("heartbeat", n.Heartbeat).Msg("declared dead")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	abandoned, err := h.executes.Abandoned(ctx)
+	if err != nil {
+		return err
+	}
+	for _, instance := range abandoned {
+		lost, err := h.executes.Lose(ctx, instance, "its node died or left before it finished")
+		if err != nil {
+			return err
+		}
+		if lost > 0 {
+			h.cfg.Log.Warn().Int64("instance", instance).Int64("runs", lost).Msg("runs lost with their node")
+		}
+	}
+	return nil
+}
+
+// repair mends the executes that the poller leaves alone.
+func (h *Handler) repair(ctx context.Context, view node.View) error {
+	steps := []struct {
+		name string
+		do   func(context.Context, node.View) error
+	}{
+		{"adopt", func(ctx context.Context, _ node.View) error { return h.executes.Adopt(ctx) }},
+		{"mark paused", func(ctx context.Context, _ node.View) error { return h.executes.MarkPaused(ctx) }},
+		{"begin", h.begin},
+		{"apply misfire policies", h.applyPolicies},
+		{"move on what is off", h.moveOnOff},
+		{"move on what is paused", h.moveOnPaused},
+		{"heal", h.heal},
+		{"report", h.reportUnhandled},
+	}
+	for _, step := range steps {
+		if err := step.do(ctx, view); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	return nil
+}
+
+// begin gives new executes their first fire, in case no poller has.
+func (h *Handler) begin(ctx context.Context, view node.View) error {
+	return h.eachPage(ctx, execute.Executing,
+		func() ([]*execute.Execute, error) { return h.executes.New(ctx, view.ClassesHandled(), page) },
+		func(e *execute.Execute) execute.Move { return e.Begin(h.nodes.Now()) })
+}
+
+// applyPolicies decides on the misfires of every class that some node may claim.
+func (h *Handler) applyPolicies(ctx context.Context, view node.View) error {
+	return h.eachPage(ctx, execute.Executing,
+		func() ([]*execute.Execute, error) {
+			return h.executes.Overdue(ctx, execute.Executing, view.ClassesClaimed(), epoch, h.nodes.Now().Add(-h.cfg.MisfireAfter), page)
+		},
+		func(e *execute.Execute) execute.Move {
+			if e.Next.Before(e.ResumedAt) {
+				return e.Resume(e.ResumedAt)
+			}
+			return e.Repair(h.nodes.Now())
+		})
+}
+
+// moveOnOff moves on, without running, what nobody may claim because its app, or every node with its class, is
+// switched off. The time spent off is not a misfire.
+func (h *Handler) moveOnOff(ctx context.Context, view node.View) error {
+	off := view.ClassesOff()
+	return h.eachPage(ctx, execute.Executing,
+		func() ([]*execute.Execute, error) {
+			return h.executes.Overdue(ctx, execute.Executing, off, epoch, h.nodes.Now(), page)
+		},
+		func(e *execute.Execute) execute.Move { return e.Resume(h.nodes.Now()) })
+}
+
+// moveOnPaused does the same for paused executes, of whatever class.
+func (h *Handler) moveOnPaused(ctx context.Context, _ node.View) error {
+	return h.eachPage(ctx, execute.Paused,
+		func() ([]*execute.Execute, error) { return h.executes.PausedOverdue(ctx, h.nodes.Now(), page) },
+		func(e *execute.Execute) execute.Move { return e.Resume(h.nodes.Now()) })
+}
+
+var epoch = time.UnixMilli(1)
+
+// eachPage moves what read returns, page by page, until it returns nothing. What somebody else moved
+// meanwhile is gone from the next page; a page of which nothing could be moved is left to the next pass.
+func (h *Handler) eachPage(ctx context.Context, from execute.State, read func() ([]*execute.Execute, error), move func(*execute.Execute) execute.Move) error {
+	for {
+		rows, err := read()
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		moves := make([]execute.Move, len(rows))
+		for i, e := range rows {
+			if e.Problem != nil {
+				h.cfg.Log.Warn().Err(e.Problem).Msg("set to ERROR: its schedule cannot be used")
+				moves[i] = e.Break()
+			} else {
+				moves[i] = move(e)
+			}
+		}
+		done, err := h.executes.Repair(ctx, h.nodes.Self(), from, moves)
+		if err != nil || len(done.Moved) == 0 {
+			return err
+		}
+	}
+}
+
+// heal brings back executes in ERROR whose schedule somebody has corrected.
+func (h *Handler) heal(ctx context.Context, _ node.View) error {
+	for after := int64(0); ; {
+		rows, err := h.executes.Broken(ctx, after, page)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		after = rows[len(rows)-1].ID
+		var moves []execute.Move
+		for _, e := range rows {
+			if e.Problem == nil {
+				h.cfg.Log.Info().Int64("execute", e.ID).Msg("schedule corrected; active again")
+				moves = append(moves, e.Heal(h.nodes.Now()))
+			}
+		}
+		if _, err := h.executes.Repair(ctx, h.nodes.Self(), execute.Error, moves); err != nil {
+			return err
+		}
+	}
+}
+
+// reportUnhandled logs, once per class, that fires are overdue that no live node has a handler for.
+func (h *Handler) reportUnhandled(ctx context.Context, view node.View) error {
+	due, err := h.executes.ClassesDue(ctx, h.nodes.Now().Add(-h.cfg.MisfireAfter))
+	if err != nil {
+		return err
+	}
+	for _, class := range due {
+		if !view.Handles(class) && !h.reported[class] {
+			h.reported[class] = true
+			h.cfg.Log.Warn().Str("class", class).Msg("no live node has a handler for this class; its executes wait")
+		}
+	}
+	return nil
+}

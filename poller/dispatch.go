@@ -1,0 +1,143 @@
+package poller
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/internal/outage"
+)
+
+const (
+	crowd   = 200         // so many claims due within crowdIn are claimed early, in large batches
+	crowdIn = time.Second // the earliest a fire is ever claimed
+
+	firstClaim = 5 * time.Millisecond   // how long a claim takes, until measured
+	maxLead    = 100 * time.Millisecond // how early a fire is claimed when few are due
+	idle       = time.Minute            // a dispatcher with nothing planned is woken, not timed
+)
+
+// pace is how long a claim takes, as a moving average.
+type pace struct{ nanos atomic.Int64 }
+
+func (p *pace) note(took time.Duration) {
+	old := p.claim()
+	p.nanos.Store(int64(old + (took-old)/8))
+}
+
+func (p *pace) claim() time.Duration {
+	if n := p.nanos.Load(); n > 0 {
+		return time.Duration(n)
+	}
+	return firstClaim
+}
+
+func (p *Poller) dispatchLoop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	pacer := outage.New(p.cfg.Log, "claim")
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-p.wake:
+		case <-p.pool.Freed():
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		wait, err := p.dispatch(ctx)
+		timer.Reset(pacer.Next(err, wait))
+	}
+}
+
+// dispatch claims what is due, as much as the pool can start, and says how long until there is more.
+func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
+	if !p.cluster.Claiming() {
+		return sweepEvery, nil
+	}
+	lead := p.lead()
+	// What comes due while this claim is under way could not be claimed before it ends: take it along.
+	until := p.cluster.Now().Add(2 * lead)
+	slots := p.pool.Reserve(maxBatch)
+	if slots == 0 {
+		return idle, nil // a slot that comes free wakes us
+	}
+	batch := p.plan.take(until, slots)
+	claims, fires := p.claimsFor(batch, until, slots)
+	p.pool.Release(slots - fires)
+	if len(claims) == 0 {
+		return p.untilNext(lead), nil
+	}
+	if err := p.claim(ctx, batch, claims, fires); err != nil {
+		return 0, err
+	}
+	return p.untilNext(p.lead()), nil
+}
+
+// lead is how long before its time a fire is claimed, so that its handler starts at the instant: the time a
+// claim takes when few are due; up to a second when there is a crowd, which takes many claims.
+func (p *Poller) lead() time.Duration {
+	if p.plan.crowded(p.cluster.Now().Add(crowdIn), crowd) {
+		return crowdIn / 2
+	}
+	return min(p.pace.claim(), maxLead)
+}
+
+func (p *Poller) untilNext(lead time.Duration) time.Duration {
+	at, ok := p.plan.earliest()
+	if !ok {
+		return idle
+	}
+	return min(max(0, at.Add(-lead).Sub(p.cluster.Now())), idle)
+}
+
+// claimsFor makes the claims of a batch: each execute's due fires, in order, at most slots in all.
+func (p *Poller) claimsFor(batch []*entry, until time.Time, slots int) (claims []execute.Move, fires int) {
+	for i, e := range batch {
+		spare := slots - fires - (len(batch) - i - 1) // each execute behind this one gets at least one
+		due := e.execute.Fires(later(until, e.execute.Next), spare)
+		claims = append(claims, e.execute.Claim(due))
+		fires += len(due)
+	}
+	return claims, fires
+}
+
+// later keeps the fire an entry is there for within the limit: an entry taken is claimed.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// claim claims a batch and starts what it won. It is finished also when ctx ends meanwhile: a claim that
+// committed and was never read would sit until this node is declared dead.
+func (p *Poller) claim(ctx context.Context, batch []*entry, claims []execute.Move, fires int) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	who, began := p.cluster.Self(), time.Now()
+	won, err := p.store.Claim(ctx, who, claims)
+	p.pace.note(time.Since(began))
+	p.pool.Release(fires - len(won.Runs))
+	p.doubts.fires(who, claims, err)
+	p.launcher.launch(won.Runs)
+	p.settle(batch, won.Moved)
+	return err
+}
+
+// settle keeps what we won and fires again within the window, and forgets the rest.
+func (p *Poller) settle(batch []*entry, moved []*execute.Execute) {
+	next := make(map[int64]*execute.Execute, len(moved))
+	horizon := p.horizon(p.cluster.Now())
+	for _, e := range moved {
+		if e.State == execute.Executing && !e.Next.After(horizon) {
+			next[e.ID] = e
+		}
+	}
+	for _, e := range batch {
+		p.plan.settle(e, next[e.execute.ID])
+	}
+}

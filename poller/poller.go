@@ -1,0 +1,247 @@
+// Package poller turns schedules into runs: it reads what is due, computes every fire within its window,
+// claims fires at their times in batches, and starts them. It knows no SQL.
+package poller
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/internal/outage"
+)
+
+// Store is what the poller needs of execute.Store.
+type Store interface {
+	Due(ctx context.Context, from, until time.Time, keep func(id int64, class string) bool) ([]*execute.Execute, error)
+	Overdue(ctx context.Context, state execute.State, classes []string, from, until time.Time, limit int) ([]*execute.Execute, error)
+	New(ctx context.Context, classes []string, limit int) ([]*execute.Execute, error)
+	Changed(ctx context.Context, since, from, until time.Time, limit int) ([]*execute.Execute, error)
+	Glance(ctx context.Context, l execute.Look) (execute.Glance, error)
+	Adopt(ctx context.Context) error
+	MarkPaused(ctx context.Context) error
+	Claim(ctx context.Context, who execute.Instance, moves []execute.Move) (execute.Applied, error)
+	Repair(ctx context.Context, who execute.Instance, from execute.State, moves []execute.Move) (execute.Applied, error)
+	Waiting(ctx context.Context, classes []string, now time.Time, limit int) ([]execute.Waiting, error)
+	ClaimWaiting(ctx context.Context, who execute.Instance, runIDs []int64) ([]execute.Run, error)
+	HandBack(ctx context.Context, who execute.Instance, runIDs []int64) error
+	HandBackFires(ctx context.Context, who execute.Instance, claims []execute.Move) error
+}
+
+// Cluster is what the poller needs to know of the other nodes.
+type Cluster interface {
+	Now() time.Time                             // the database's time
+	Self() execute.Instance                     // this process
+	Claiming() bool                             // this node may claim
+	Switches() (appOn, nodeOn bool)             // as last seen
+	Resuming() (since time.Time, ok bool)       // this node is on again; fires count from since
+	Rank(class string, id int64) int            // how many nodes go before this one
+	Handled(class string) bool                  // some live node has a handler
+	ClaimedElsewhere(classes []string) []string // those of the classes that another node may claim
+	Refresh(ctx context.Context) error          // look again now
+	Resumed(ctx context.Context) error          // what was due while off has been passed over
+}
+
+// Pool is what the poller needs of the pool.
+type Pool interface {
+	Reserve(n int) int
+	Release(n int)
+	Go(f func())
+	Free() int
+	Freed() <-chan struct{}
+}
+
+const (
+	sweepEvery = 500 * time.Millisecond // between looks for what others left lying, and for what is new
+	grace      = 250 * time.Millisecond // a fire so much overdue is anybody's; each further node waits one grace more
+	maxBatch   = 500                    // fires of one claim; larger ones gain nothing
+	maxSwept   = 1000                   // rows of one sweep
+
+	storeTimeout = 10 * time.Second // for one statement or claim
+	windowSlack  = time.Second      // a poll looks further than the next poll by this much, which may be late
+)
+
+// Config is what a Poller needs to know.
+type Config struct {
+	Interval     time.Duration // between polls
+	MisfireAfter time.Duration // fires later than this are the misfire handler's
+	Classes      []string      // that this process has handlers for
+	Log          zerolog.Logger
+
+	// Run carries out a run in a slot of the pool. It returns when the handler has.
+	Run func(run execute.Run, startedAt time.Time)
+}
+
+// Poller claims and starts the fires of one app on this node.
+type Poller struct {
+	store   Store
+	cluster Cluster
+	pool    Pool
+	cfg     Config
+
+	plan     *plan
+	launcher *launcher
+	doubts   doubts
+	pace     pace
+	wake     chan struct{} // the plan has something new
+	poll     chan struct{} // do not wait for the next beat
+
+	lastChange time.Time       // of executes, that the sweep has read
+	unknown    map[string]bool // classes without a handler anywhere that have been reported
+}
+
+// New returns a poller.
+func New(store Store, cluster Cluster, pool Pool, cfg Config) *Poller {
+	return &Poller{
+		store: store, cluster: cluster, pool: pool, cfg: cfg,
+		plan: newPlan(), launcher: newLauncher(cluster.Now, pool, cfg.Run),
+		wake: make(chan struct{}, 1), poll: make(chan struct{}, 1), unknown: map[string]bool{},
+	}
+}
+
+// Run polls, sweeps and claims until ctx is done. A claim under way is finished. What has been claimed and
+// not started is then handed back, for other nodes to take at once; what runs goes on.
+func (p *Poller) Run(ctx context.Context) {
+	var loops sync.WaitGroup
+	loops.Go(func() { p.pollLoop(ctx) })
+	loops.Go(func() { p.sweepLoop(ctx) })
+	loops.Go(func() { p.dispatchLoop(ctx) })
+	loops.Wait()
+	p.handBack(context.WithoutCancel(ctx))
+}
+
+// Wake makes the poller look at the tables now: this process has just written a schedule.
+func (p *Poller) Wake() { signal(p.poll) }
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// pollLoop keeps a steady beat: a poll that takes long does not push the next one back.
+func (p *Poller) pollLoop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	pacer := outage.New(p.cfg.Log, "poll")
+	beat := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.poll:
+		case <-timer.C:
+			beat = nextBeat(beat, time.Now(), p.cfg.Interval)
+		}
+		if ctx.Err() != nil {
+			return // select picks at random when several are ready
+		}
+		err := p.readDue(ctx)
+		timer.Reset(pacer.Next(err, max(0, time.Until(beat))))
+	}
+}
+
+// nextBeat is the first beat after now of those an interval apart.
+func nextBeat(beat, now time.Time, interval time.Duration) time.Time {
+	missed := now.Sub(beat) / interval
+	return beat.Add((missed + 1) * interval)
+}
+
+// readDue plans every execute that is ours and fires within the window.
+func (p *Poller) readDue(ctx context.Context) error {
+	if !p.cluster.Claiming() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(storeTimeout, p.cfg.Interval))
+	defer cancel()
+	now, mark := p.cluster.Now(), p.plan.mark()
+	due, err := p.store.Due(ctx, now.Add(-p.cfg.MisfireAfter), p.horizon(now), func(id int64, class string) bool {
+		if !p.handles(class) {
+			p.reportUnknown(class, id)
+			return false
+		}
+		return p.cluster.Rank(class, id) == 0
+	})
+	if err != nil {
+		return err
+	}
+	ready, err := p.settleRows(ctx, due)
+	p.plan.replace(ready, mark)
+	signal(p.wake)
+	return err
+}
+
+func (p *Poller) horizon(now time.Time) time.Time { return now.Add(p.cfg.Interval + windowSlack) }
+
+func (p *Poller) handles(class string) bool {
+	_, ok := slices.BinarySearch(p.cfg.Classes, class)
+	return ok
+}
+
+// reportUnknown logs once that fires of a class are due that no live node can run. They are left alone.
+func (p *Poller) reportUnknown(class string, id int64) {
+	if p.unknown[class] || p.cluster.Handled(class) {
+		return
+	}
+	p.unknown[class] = true
+	p.cfg.Log.Warn().Str("class", class).Int64("execute", id).
+		Msg("no live node has a handler for this class; its executes wait")
+}
+
+// settleRows sorts out rows as they were read: what can be planned is returned; what must be moved first,
+// because its schedule is broken, new, or was resumed by hand, is moved, and returned if it is ours to claim.
+func (p *Poller) settleRows(ctx context.Context, rows []*execute.Execute) ([]*entry, error) {
+	var ready []*entry
+	var moves []execute.Move
+	now := p.cluster.Now()
+	for _, e := range rows {
+		switch {
+		case e.Problem != nil:
+			p.cfg.Log.Warn().Err(e.Problem).Msg("set to ERROR: its schedule cannot be used")
+			moves = append(moves, e.Break())
+		case e.Next.IsZero():
+			moves = append(moves, e.Begin(now))
+		case e.Next.Before(e.ResumedAt):
+			moves = append(moves, e.Resume(e.ResumedAt))
+		default:
+			ready = append(ready, p.entryFor(e))
+		}
+	}
+	moved, err := p.store.Repair(ctx, p.cluster.Self(), execute.Executing, moves)
+	if err != nil {
+		return ready, err
+	}
+	for _, e := range moved.Moved {
+		if e.State == execute.Executing && !e.Next.After(p.horizon(now)) {
+			ready = append(ready, p.entryFor(e))
+		}
+	}
+	return ready, nil
+}
+
+// entryFor plans a claim at the fire's time, or later by a grace for each node that goes first.
+func (p *Poller) entryFor(e *execute.Execute) *entry {
+	return &entry{execute: e, at: e.Next.Add(time.Duration(p.cluster.Rank(e.Class, e.ID)) * grace)}
+}
+
+// handBack gives up everything claimed and not started.
+func (p *Poller) handBack(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	byHolder := map[int64][]int64{}
+	for _, run := range p.launcher.stop() {
+		byHolder[run.Instance] = append(byHolder[run.Instance], run.ID)
+	}
+	for instance, ids := range byHolder {
+		if err := p.store.HandBack(ctx, execute.Instance{ID: instance}, ids); err != nil {
+			p.cfg.Log.Error().Err(err).Int("runs", len(ids)).Msg("could not hand back runs; they will be LOST")
+		}
+	}
+	if err := p.doubts.resolve(ctx, p.store); err != nil {
+		p.cfg.Log.Error().Err(err).Msg("could not hand back claims without an answer; they will be LOST")
+	}
+}

@@ -1,0 +1,201 @@
+package poller
+
+import (
+	"context"
+	"time"
+
+	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/internal/outage"
+)
+
+func (p *Poller) sweepLoop(ctx context.Context) {
+	timer := time.NewTimer(sweepEvery)
+	defer timer.Stop()
+	pacer := outage.New(p.cfg.Log, "sweep")
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		timer.Reset(pacer.Next(p.sweep(ctx), sweepEvery))
+	}
+}
+
+// sweep looks for what an owner left lying, for what is new, and at the switches.
+func (p *Poller) sweep(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	now := p.cluster.Now()
+	found, err := p.store.Glance(ctx, execute.Look{
+		HostIP: p.cluster.Self().HostIP, Classes: p.cfg.Classes,
+		From: now.Add(-p.cfg.MisfireAfter), Until: now.Add(-grace), Now: now, Since: p.lastChange,
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.tidy(ctx, found); err != nil {
+		return err
+	}
+	if claiming, err := p.followSwitches(ctx, found); !claiming || err != nil {
+		return err
+	}
+	if err := p.doubts.resolve(ctx, p.store); err != nil {
+		return err
+	}
+	if found.New {
+		err = p.plans(ctx, func() ([]*execute.Execute, error) { return p.store.New(ctx, p.cfg.Classes, maxSwept) })
+	}
+	if err == nil && found.ChangedAt().After(p.lastChange) {
+		err = p.planChanged(ctx, now, found.ChangedAt())
+	}
+	if err == nil && found.Overdue && p.pool.Free() > 0 {
+		err = p.plans(ctx, func() ([]*execute.Execute, error) {
+			return p.store.Overdue(ctx, execute.Executing, p.cfg.Classes, now.Add(-p.cfg.MisfireAfter), now.Add(-grace), maxSwept)
+		})
+	}
+	if err == nil && found.Pending {
+		err = p.claimWaiting(ctx, now)
+	}
+	return err
+}
+
+// tidy writes what programs of version 1.3 and people at a SQL console leave out.
+func (p *Poller) tidy(ctx context.Context, found execute.Glance) error {
+	if found.Orphans {
+		if err := p.store.Adopt(ctx); err != nil {
+			return err
+		}
+	}
+	if found.Paused {
+		return p.store.MarkPaused(ctx)
+	}
+	return nil
+}
+
+// followSwitches acts on a switch that was thrown, and tells whether this node may claim. The claim itself
+// checks the switches too; this is what makes a node notice that it is off, and back.
+func (p *Poller) followSwitches(ctx context.Context, found execute.Glance) (claiming bool, err error) {
+	if appOn, nodeOn := p.cluster.Switches(); appOn != found.AppOn || nodeOn != found.NodeOn {
+		if err := p.cluster.Refresh(ctx); err != nil {
+			return false, err
+		}
+		appOn, nodeOn = p.cluster.Switches()
+		p.cfg.Log.Info().Bool("app", appOn).Bool("node", nodeOn).Msg("switched")
+	}
+	if since, ok := p.cluster.Resuming(); ok {
+		return false, p.resume(ctx, since)
+	}
+	if !p.cluster.Claiming() {
+		p.plan.clear()
+		return false, nil
+	}
+	return true, nil
+}
+
+// resume passes over what was due while this node, and every other that could have run it, was switched
+// off. Only then does the node claim again.
+func (p *Poller) resume(ctx context.Context, since time.Time) error {
+	p.plan.clear()
+	classes := without(p.cfg.Classes, p.cluster.ClaimedElsewhere(p.cfg.Classes))
+	for {
+		rows, err := p.store.Overdue(ctx, execute.Executing, classes, time.UnixMilli(1), since.Add(-time.Millisecond), maxSwept)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			break
+		}
+		moves := make([]execute.Move, len(rows))
+		for i, e := range rows {
+			if moves[i] = e.Resume(since); e.Problem != nil {
+				moves[i] = e.Break()
+			}
+		}
+		if _, err := p.store.Repair(ctx, p.cluster.Self(), execute.Executing, moves); err != nil {
+			return err
+		}
+	}
+	if err := p.cluster.Resumed(ctx); err != nil {
+		return err
+	}
+	signal(p.poll)
+	return nil
+}
+
+func without(all, some []string) []string {
+	drop := map[string]bool{}
+	for _, s := range some {
+		drop[s] = true
+	}
+	var rest []string
+	for _, s := range all {
+		if !drop[s] {
+			rest = append(rest, s)
+		}
+	}
+	return rest
+}
+
+// planChanged plans the executes of ours that were added or changed by hand and fire before the next poll would see them.
+func (p *Poller) planChanged(ctx context.Context, now, changedAt time.Time) error {
+	since := p.lastChange
+	if since.IsZero() {
+		p.lastChange = changedAt // the first poll has read everything
+		return nil
+	}
+	err := p.plans(ctx, func() ([]*execute.Execute, error) {
+		return p.store.Changed(ctx, since, now.Add(-p.cfg.MisfireAfter), p.horizon(now), maxSwept)
+	})
+	if err == nil {
+		p.lastChange = changedAt
+	}
+	return err
+}
+
+// plans adds to the plan what read returns.
+func (p *Poller) plans(ctx context.Context, read func() ([]*execute.Execute, error)) error {
+	mark := p.plan.mark()
+	rows, err := read()
+	if err != nil {
+		return err
+	}
+	var ours []*execute.Execute
+	for _, e := range rows {
+		if p.handles(e.Class) {
+			ours = append(ours, e)
+		}
+	}
+	ready, err := p.settleRows(ctx, ours)
+	p.plan.add(ready, mark)
+	signal(p.wake)
+	return err
+}
+
+// claimWaiting claims and starts PENDING runs, as many as there are free slots.
+func (p *Poller) claimWaiting(ctx context.Context, now time.Time) error {
+	waiting, err := p.store.Waiting(ctx, p.cfg.Classes, now, maxBatch)
+	if err != nil {
+		return err
+	}
+	var ids []int64
+	for _, w := range waiting {
+		turn := w.AvailableAt.Add(time.Duration(p.cluster.Rank(w.Class, w.RunID)) * grace)
+		if !turn.After(now) {
+			ids = append(ids, w.RunID)
+		}
+	}
+	slots := p.pool.Reserve(len(ids))
+	who := p.cluster.Self()
+	runs, err := p.store.ClaimWaiting(context.WithoutCancel(ctx), who, ids[:slots])
+	p.pool.Release(slots - len(runs))
+	if err != nil {
+		p.doubts.runs(who, ids[:slots], err)
+		return err
+	}
+	p.launcher.launch(runs)
+	return nil
+}
