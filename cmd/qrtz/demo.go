@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qrtz-go/qrtz"
+	"github.com/qrtz-go/qrtz/internal/check"
+	"github.com/qrtz-go/qrtz/internal/mysqld"
+	"github.com/qrtz-go/qrtz/schema"
+)
+
+const (
+	demoApp     = "demo"
+	demoName    = "qrtz_demo" // the demo's database, or what its name begins with on a server of the user's
+	demoQuick   = 20 * time.Second
+	joinLimit   = 20 * time.Second // for all nodes to show up
+	settleLimit = 20 * time.Second // for the last runs to end
+)
+
+func newDemo(g *global) *cobra.Command {
+	nodes, length := 3, 30*time.Second
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "See it work: nodes, fires, a kill, a takeover, the account",
+		Long: `See it work: start some nodes, each a process of its own, let them share a dozen schedules,
+kill one of them in the middle, start it again, and give account at the end: what should have
+been run, what was, by whom and how late. The handlers keep a record of their own for that.
+
+It works on a private throwaway server or, given a DSN, in a database of its own on that server,
+which it drops at the end. The exit code is 0 only if no fire was run twice, missed or early.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if nodes < 2 || nodes > 20 {
+				return usagef(cmd, "--nodes %d: want 2 to 20, for one is killed", nodes)
+			}
+			if length < 5*time.Second || length > time.Hour {
+				return usagef(cmd, "--for %s: want 5s to 1h", length)
+			}
+			d := &demo{out: cmd.OutOrStdout(), length: length, names: map[int64]string{}, prefix: schema.Prefix(g.prefix)}
+			return d.run(cmd.Context(), g, nodes)
+		},
+	}
+	cmd.Flags().IntVar(&nodes, "nodes", nodes, "how many nodes")
+	cmd.Flags().DurationVar(&length, "for", length, "how long the schedules run")
+	return cmd
+}
+
+// demo is one demonstration under way.
+type demo struct {
+	out    io.Writer
+	length time.Duration
+	prefix schema.Prefix
+
+	db         *sql.DB
+	dsn        string
+	logs       string // directory of the nodes' logs
+	nodes      []*demoNode
+	names      map[int64]string // of the executes
+	ahead      time.Duration    // of the database's clock, before ours
+	start, end time.Time        // of all schedules, by the database's clock
+}
+
+func (d *demo) run(ctx context.Context, g *global, nodes int) (err error) {
+	if err := d.prefix.Validate(); err != nil {
+		return fmt.Errorf("--prefix: %w", err)
+	}
+	cleanUp, err := d.openDatabase(ctx, g)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cleanUp()) }()
+	if d.logs, err = os.MkdirTemp("", "qrtz-demo-"); err != nil {
+		return err
+	}
+	defer func() {
+		d.stopNodes()
+		if err == nil || ctx.Err() != nil {
+			_ = os.RemoveAll(d.logs)
+		} else {
+			err = fmt.Errorf("%w\nthe nodes' logs are in %s", err, d.logs)
+		}
+	}()
+	if err := d.prepare(ctx); err != nil {
+		return err
+	}
+	if err := d.startNodes(ctx, nodes); err != nil {
+		return err
+	}
+	if err := d.declare(ctx); err != nil {
+		return err
+	}
+	w := newWatch(d)
+	if err := w.run(ctx); err != nil {
+		return err
+	}
+	d.say("all schedules have ended: stopping the nodes (SIGTERM)")
+	d.stopNodes()
+	return d.account(ctx, w)
+}
+
+// openDatabase makes the demo's database: on a throwaway server, or on the user's.
+func (d *demo) openDatabase(ctx context.Context, g *global) (cleanUp func() error, err error) {
+	cfg, err := g.config(false)
+	if err != nil {
+		return nil, err
+	}
+	name, stop := demoName, func(context.Context) error { return nil }
+	if cfg == nil {
+		server, err := mysqld.Start(ctx, mysqld.Options{})
+		if err != nil {
+			return nil, fmt.Errorf("start a private server: %w", err)
+		}
+		stop = server.Stop
+		if cfg, err = parseDSN(server.DSN("")); err != nil {
+			return nil, errors.Join(err, stop(context.WithoutCancel(ctx)))
+		}
+		fmt.Fprintf(d.out, "a private throwaway server, process %d\n", server.PID())
+	} else {
+		name = fmt.Sprintf("%s_%d_%x", demoName, os.Getpid(), time.Now().UnixMilli())
+		stop = func(ctx context.Context) error { return dropDatabase(ctx, d.db, name) }
+	}
+	if err := createDatabase(ctx, cfg, name, ""); err != nil {
+		return nil, err
+	}
+	cfg.DBName = name
+	d.dsn = cfg.FormatDSN()
+	if d.db, err = openPool(cfg, name, 4); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(d.out, "database %s at %s(%s)\n", name, cfg.Net, cfg.Addr)
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), stopLimit) // also after an interrupt
+		defer cancel()
+		return errors.Join(stop(ctx), d.db.Close())
+	}, nil
+}
+
+func dropDatabase(ctx context.Context, db *sql.DB, name string) error {
+	if _, err := db.ExecContext(ctx, "DROP DATABASE `"+name+"`"); err != nil {
+		return fmt.Errorf("drop database %s: %w", name, err)
+	}
+	return nil
+}
+
+// prepare makes the tables and compares clocks.
+func (d *demo) prepare(ctx context.Context) error {
+	if _, err := schema.Up(ctx, d.db, d.prefix); err != nil {
+		return err
+	}
+	if _, err := d.db.ExecContext(ctx, recordTableSQL); err != nil {
+		return fmt.Errorf("create the record of fires: %w", err)
+	}
+	var micros int64
+	if err := d.db.QueryRowContext(ctx, `SELECT `+schema.NowSQL).Scan(&micros); err != nil {
+		return fmt.Errorf("read the database's clock: %w", err)
+	}
+	d.ahead = time.Until(time.UnixMicro(micros))
+	return nil
+}
+
+// now is the database's time, as good as one reading of it makes it.
+func (d *demo) now() time.Time { return time.Now().Add(d.ahead) }
+
+// declare adds the schedules and learns their ids.
+func (d *demo) declare(ctx context.Context) error {
+	s, err := qrtz.Open(d.db, qrtz.Config{App: demoApp, Prefix: string(d.prefix)})
+	if err != nil {
+		return err
+	}
+	d.start = d.now().Truncate(time.Second).Add(2 * time.Second)
+	d.end = d.start.Add(d.length)
+	jobs := demoJobs(d.start, d.length)
+	if err := s.Declare(ctx, jobs...); err != nil {
+		return err
+	}
+	rows, err := d.db.QueryContext(ctx, d.prefix.SQL(`SELECT E.ID, CONCAT_WS('/', J.NAME, NULLIF(E.NAME, '')) FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID`))
+	if err != nil {
+		return fmt.Errorf("read the schedules: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		var name string
+		if err := rows.Scan(&id, &name); err != nil {
+			return fmt.Errorf("read the schedules: %w", err)
+		}
+		d.names[id] = name
+	}
+	fmt.Fprintf(d.out, "%d jobs with %d schedules, from %s for %s\n\n", len(jobs), len(d.names), d.start.Format("15:04:05"), d.length)
+	return rows.Err()
+}
+
+// say prints one line with the second it happened in.
+func (d *demo) say(format string, args ...any) {
+	fmt.Fprintf(d.out, "%4.0f s  %s\n", d.now().Sub(d.start).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// account recomputes what should have happened and says what did.
+func (d *demo) account(ctx context.Context, w *watch) error {
+	r, err := check.Run(ctx, d.db, string(d.prefix), check.Options{App: demoApp, From: d.start, Until: d.end, RecordTable: recordTable})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(d.out, "\nThe account of %d schedules, recomputed from what is stored, against the runs and the handlers' own record:\n", r.Executes)
+	line := func(what string, n int, remark string) { fmt.Fprintf(d.out, "  %-10s %6d  %s\n", what, n, remark) }
+	line("expected", r.Expected, "fires")
+	line("run", r.Run, w.shares())
+	line("lost", r.Lost, "with "+w.victim.id+": it had claimed them when it was killed, and they are on record as its runs")
+	if r.Skipped+r.Pending+r.Waiting > 0 {
+		line("other", r.Skipped+r.Pending+r.Waiting, fmt.Sprintf("%d skipped, %d pending, %d waiting", r.Skipped, r.Pending, r.Waiting))
+	}
+	line("double", r.Double, "")
+	line("missing", r.Missing, "")
+	line("early", r.Early, "")
+	fmt.Fprintf(d.out, "  %-10s p50 %s, p99 %s, max %s\n", "late", ms(r.P50), ms(r.P99), ms(r.Max))
+	if w.taken > 0 {
+		fmt.Fprintf(d.out, "  %-10s %6d  schedules of %s by others, the first fires at most %s late\n", "taken over", w.taken, w.victim.id, ms(w.takenLate))
+	}
+	if !r.Ok() {
+		return fmt.Errorf("the account does not balance:\n%s", r)
+	}
+	fmt.Fprintln(d.out, "\nNo fire was run twice, none is missing, none was early.")
+	return nil
+}
+
+// ms shows a duration in whole milliseconds.
+func ms(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }

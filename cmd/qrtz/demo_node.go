@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// nodeStopLimit bounds how long a node may take to drain.
+const nodeStopLimit = 15 * time.Second
+
+// demoNode is one node of the demo, in one life after another.
+type demoNode struct {
+	id   string
+	args []string
+	env  []string
+	log  string
+
+	cmd  *exec.Cmd
+	done chan struct{} // closed once the process is reaped and err is set
+	err  error
+}
+
+func (d *demo) startNodes(ctx context.Context, n int) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	args := []string{program, "node", "run", "--app", demoApp, "--prefix", string(d.prefix)}
+	if d.length < demoQuick {
+		quick := []string{"--poll", "1s", "--misfire-interval", "3s", "--misfire-after", "20s", "--node-timeout", "5s"}
+		args = append(args, quick...)
+		fmt.Fprintf(d.out, "settings for a short demo: %s\n", strings.Join(quick, " "))
+	}
+	for i := range n {
+		id := fmt.Sprintf("node-%d", i+1)
+		node := &demoNode{
+			id: id, args: append(args[:len(args):len(args)], "--id", id),
+			env: append(os.Environ(), dsnEnv+"="+d.dsn), // not an argument: it may hold a password
+			log: filepath.Join(d.logs, id+".log"),
+		}
+		if err := node.start(); err != nil {
+			return fmt.Errorf("start %s: %w", id, err)
+		}
+		d.nodes = append(d.nodes, node)
+		fmt.Fprintf(d.out, "%s is process %d\n", id, node.cmd.Process.Pid)
+	}
+	return d.waitJoined(ctx, n)
+}
+
+// waitJoined waits until all nodes are in the cluster.
+func (d *demo) waitJoined(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, joinLimit, fmt.Errorf("not all of %d nodes have joined within %s", n, joinLimit))
+	defer cancel()
+	return every(ctx, 50*time.Millisecond, func() (bool, error) {
+		joined := 0
+		err := d.db.QueryRowContext(ctx, d.prefix.SQL(`SELECT COUNT(*) FROM QRTZ_NODE WHERE APPLICATION = ? AND INSTANCE IS NOT NULL`), demoApp).Scan(&joined)
+		return joined == n, errors.Join(err, d.unexpectedEnd())
+	})
+}
+
+// every calls attempt at once and then every so often until it reports true, fails or ctx ends.
+func every(ctx context.Context, pause time.Duration, attempt func() (bool, error)) error {
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	for {
+		if done, err := attempt(); done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+}
+
+// unexpectedEnd is an error if a node has ended that nobody stopped.
+func (d *demo) unexpectedEnd() error {
+	for _, n := range d.nodes {
+		if n.cmd != nil && !n.running() {
+			return fmt.Errorf("%s has ended: %w\n%s", n.id, n.err, n.logTail())
+		}
+	}
+	return nil
+}
+
+// stopNodes lets all nodes drain and waits for them; one that takes too long is killed.
+func (d *demo) stopNodes() {
+	for _, n := range d.nodes {
+		if n.cmd != nil {
+			_ = n.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		}
+	}
+	limit := time.NewTimer(nodeStopLimit)
+	defer limit.Stop()
+	for _, n := range d.nodes {
+		if n.cmd == nil {
+			continue
+		}
+		select {
+		case <-n.done:
+		case <-limit.C:
+			fmt.Fprintf(d.out, "%s did not stop within %s: killed\n", n.id, nodeStopLimit)
+			limit.Reset(0)
+		}
+		n.kill()
+	}
+}
+
+// start starts the process. The goroutine that starts it keeps its thread until it ends, because Linux
+// sends the parent-death signal when the starting thread ends, not the process.
+func (n *demoNode) start() error {
+	log, err := os.OpenFile(n.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(n.args[0], n.args[1:]...) //nolint:noctx // it is stopped by signals
+	cmd.Env, cmd.Stderr, cmd.SysProcAttr = n.env, log, childAttr()
+	n.done = make(chan struct{})
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			n.err = cmd.Wait()
+			close(n.done)
+		}
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	n.cmd = cmd
+	return nil
+}
+
+func (n *demoNode) running() bool {
+	select {
+	case <-n.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// kill ends the process with SIGKILL, if it still runs, and waits until it is gone.
+func (n *demoNode) kill() {
+	_ = n.cmd.Process.Kill() // it may have ended
+	<-n.done
+	n.cmd = nil
+}
+
+// logTail is the end of the node's log.
+func (n *demoNode) logTail() string {
+	text, err := os.ReadFile(n.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-2048):])
+}

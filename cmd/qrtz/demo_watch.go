@@ -1,0 +1,248 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// fire is one start of a handler, as the handler noted it.
+type fire struct {
+	ID, ExecuteID       int64
+	FireTime, StartedAt int64 // in milliseconds
+	Node                string
+}
+
+func (f fire) late() time.Duration { return time.Duration(f.StartedAt-f.FireTime) * time.Millisecond }
+
+// watch shows what happens, and makes the thing happen that the demo is about.
+type watch struct {
+	*demo
+	seen   map[int64]bool  // ids of the fires shown
+	lastBy map[int64]fire  // the latest fire of each execute
+	total  map[string]int  // fires by node
+	events []demoEvent     // still to come
+	victim *demoNode       // that is killed
+	orphan map[int64]bool  // executes that the victim ran when it was killed, not yet taken over
+	dead   bool            // the victim has been killed, and not come back
+	killAt time.Time       // by the database's clock
+	back   time.Time       // when it was started again; zero before, and once its return has been shown
+
+	taken     int           // executes of the victim that another node ran while it was dead
+	takenLate time.Duration // the latest of their first fires
+}
+
+// demoEvent is something that the demo does to the cluster.
+type demoEvent struct {
+	at time.Duration // after the start
+	do func(context.Context) error
+}
+
+func newWatch(d *demo) *watch {
+	w := &watch{demo: d, seen: map[int64]bool{}, lastBy: map[int64]fire{}, total: map[string]int{}, orphan: map[int64]bool{}, victim: d.nodes[1]}
+	w.events = []demoEvent{{d.length * 4 / 10, w.kill}, {d.length * 7 / 10, w.restart}}
+	return w
+}
+
+// run shows a line a second until all schedules have ended and all runs with them.
+func (w *watch) run(ctx context.Context) error {
+	over, cancel := context.WithTimeoutCause(ctx, time.Until(w.end.Add(-w.ahead+settleLimit)),
+		fmt.Errorf("the last runs have not ended within %s", settleLimit))
+	defer cancel()
+	lines := 0
+	return every(over, 100*time.Millisecond, func() (bool, error) {
+		elapsed := w.now().Sub(w.start)
+		if err := w.unexpectedEnd(); err != nil {
+			return false, err
+		}
+		if len(w.events) > 0 && elapsed >= w.events[0].at {
+			event := w.events[0]
+			w.events = w.events[1:]
+			if err := event.do(ctx); err != nil {
+				return false, err
+			}
+		}
+		ended, err := w.ended(ctx, elapsed)
+		if err != nil {
+			return false, err
+		}
+		if n := int(elapsed / time.Second); n > lines || ended {
+			lines = n
+			return ended, w.show(ctx)
+		}
+		return false, nil
+	})
+}
+
+const openSQL = `
+SELECT (SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE STATE = 'EXECUTING')
+     + (SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'PENDING')
+     + (SELECT COUNT(*) FROM QRTZ_RUN R JOIN QRTZ_NODE N ON N.INSTANCE = R.INSTANCE WHERE R.STATE = 'RUNNING')`
+
+// ended tells whether nothing is left to do.
+func (w *watch) ended(ctx context.Context, elapsed time.Duration) (bool, error) {
+	if elapsed < w.length {
+		return false, nil
+	}
+	var open int
+	if err := w.db.QueryRowContext(ctx, w.prefix.SQL(openSQL)).Scan(&open); err != nil {
+		return false, fmt.Errorf("look for open runs: %w", err)
+	}
+	return open == 0, nil
+}
+
+// show prints who has fired what since the last time, and what was special about it.
+func (w *watch) show(ctx context.Context) error {
+	fires, err := w.read(ctx)
+	if err != nil {
+		return err
+	}
+	counts := map[string]int{}
+	var late []time.Duration
+	for _, f := range fires {
+		counts[f.Node]++
+		w.total[f.Node]++
+		late = append(late, f.late())
+	}
+	if len(fires) > 0 {
+		slices.Sort(late)
+		w.say("%s late p50 %s, max %s", w.perNode(counts), ms(late[(len(late)-1)/2]), ms(late[len(late)-1]))
+	}
+	for _, f := range fires {
+		w.notable(f)
+		w.lastBy[f.ExecuteID] = f
+	}
+	return nil
+}
+
+const firesSQL = `SELECT ID, EXECUTE_ID, FIRE_TIME, STARTED_AT, NODE FROM demo_fire WHERE ID > ? ORDER BY STARTED_AT, ID`
+
+// behind is how many ids back to look for rows that were committed after later ones.
+const behind = 500
+
+// read reads the fires that have not been shown.
+func (w *watch) read(ctx context.Context) ([]fire, error) {
+	last := int64(0)
+	for id := range w.seen {
+		last = max(last, id)
+	}
+	maps.DeleteFunc(w.seen, func(id int64, _ bool) bool { return id <= last-behind })
+	rows, err := w.db.QueryContext(ctx, firesSQL, last-behind)
+	if err != nil {
+		return nil, fmt.Errorf("read the record of fires: %w", err)
+	}
+	defer rows.Close()
+	var fires []fire
+	for rows.Next() {
+		var f fire
+		if err := rows.Scan(&f.ID, &f.ExecuteID, &f.FireTime, &f.StartedAt, &f.Node); err != nil {
+			return nil, fmt.Errorf("read the record of fires: %w", err)
+		}
+		if !w.seen[f.ID] {
+			w.seen[f.ID] = true
+			fires = append(fires, f)
+		}
+	}
+	return fires, rows.Err()
+}
+
+func (w *watch) perNode(counts map[string]int) string {
+	var b strings.Builder
+	for _, n := range w.nodes {
+		count := fmt.Sprint(counts[n.id])
+		if n.cmd == nil && counts[n.id] == 0 {
+			count = "-"
+		}
+		fmt.Fprintf(&b, "%s %3s   ", n.id, count)
+	}
+	return b.String()
+}
+
+// notable says what is special about a fire.
+func (w *watch) notable(f fire) {
+	name := w.names[f.ExecuteID]
+	text := fmt.Sprintf("%s of %s by %s, %s late", name, time.UnixMilli(f.FireTime).Format("15:04:05.000"), f.Node, ms(f.late()))
+	afterKill := w.dead && f.FireTime > w.killAt.UnixMilli()
+	switch {
+	case w.orphan[f.ExecuteID] && afterKill && f.Node != w.victim.id:
+		delete(w.orphan, f.ExecuteID)
+		w.taken++
+		w.takenLate = max(w.takenLate, f.late())
+		w.say("   taken over from %s: %s", w.victim.id, text)
+	case f.Node == w.victim.id && !w.back.IsZero() && f.StartedAt > w.back.UnixMilli():
+		w.say("   %s is back: %s", w.victim.id, text)
+		w.back = time.Time{}
+	case strings.HasPrefix(name, "one-off"):
+		w.say("   %s", text)
+	}
+}
+
+const runningSQL = `SELECT HOST_IP, COUNT(*) FROM QRTZ_RUN WHERE STATE = 'RUNNING' AND HOST_IP IS NOT NULL GROUP BY HOST_IP`
+
+// kill kills the node that runs the most handlers at the moment.
+func (w *watch) kill(ctx context.Context) error {
+	running, err := w.running(ctx)
+	if err != nil {
+		return err
+	}
+	w.victim = slices.MaxFunc(w.nodes, func(a, b *demoNode) int { return cmp.Compare(running[a.id], running[b.id]) })
+	if err := w.show(ctx); err != nil {
+		return err
+	}
+	w.killAt, w.dead = w.now(), true
+	w.victim.kill()
+	for id, f := range w.lastBy {
+		if f.Node == w.victim.id {
+			w.orphan[id] = true
+		}
+	}
+	w.say("KILLED %s (SIGKILL) with %d runs in its hands; %d schedules fired on it last", w.victim.id, running[w.victim.id], len(w.orphan))
+	return nil
+}
+
+// running counts the runs under way by node.
+func (w *watch) running(ctx context.Context) (map[string]int, error) {
+	rows, err := w.db.QueryContext(ctx, w.prefix.SQL(runningSQL))
+	if err != nil {
+		return nil, fmt.Errorf("read running runs: %w", err)
+	}
+	defer rows.Close()
+	running := map[string]int{}
+	for rows.Next() {
+		var node string
+		var n int
+		if err := rows.Scan(&node, &n); err != nil {
+			return nil, fmt.Errorf("read running runs: %w", err)
+		}
+		running[node] = n
+	}
+	return running, rows.Err()
+}
+
+// restart starts the killed node again.
+func (w *watch) restart(ctx context.Context) error {
+	if err := w.show(ctx); err != nil { // what it did not do while it was dead
+		return err
+	}
+	if err := w.victim.start(); err != nil {
+		return fmt.Errorf("start %s again: %w", w.victim.id, err)
+	}
+	w.dead, w.back = false, w.now()
+	w.say("STARTED %s again, process %d", w.victim.id, w.victim.cmd.Process.Pid)
+	return nil
+}
+
+// shares says how many of the recorded fires each node ran.
+func (w *watch) shares() string {
+	var parts []string
+	recorded := 0
+	for _, n := range w.nodes {
+		parts = append(parts, fmt.Sprintf("%s %d", n.id, w.total[n.id]))
+		recorded += w.total[n.id]
+	}
+	return fmt.Sprintf("%d of them on the handlers' record: %s", recorded, strings.Join(parts, ", "))
+}

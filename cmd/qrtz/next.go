@@ -1,0 +1,204 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qrtz-go/qrtz/cron"
+)
+
+// maxNext is how many fires `next` lists at most.
+const maxNext = 1000
+
+// nextFlags are the flags of `next`.
+type nextFlags struct {
+	zone, after string
+	n           int
+	quartz      bool
+	asJSON      bool
+}
+
+func newNext() *cobra.Command {
+	var f nextFlags
+	cmd := &cobra.Command{
+		Use:     "next EXPRESSION",
+		Short:   "Show when a cron expression fires",
+		Long:    "Show when a cron expression fires, in its time zone and in UTC, and what changes of the clock do to it.\nThe expression is Quartz's: seconds first, six or seven fields.",
+		Example: "  qrtz next '0 0 2 ? * MON-FRI' --tz Asia/Shanghai -n 5\n  qrtz next '0 30 2 * * ?' --tz Europe/Berlin --after 2027-03-27",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef(cmd, "want one expression, in quotes, got %d arguments; for example qrtz next '0 0 2 ? * MON-FRI'", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return next(cmd, args[0], f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.zone, "tz", "UTC", "time zone, for example Asia/Shanghai")
+	flags.IntVarP(&f.n, "number", "n", 5, fmt.Sprintf("how many fires, at most %d", maxNext))
+	flags.StringVar(&f.after, "after", "", "fires after this time, for example 2027-03-27T12:00 in the zone (default now)")
+	flags.BoolVar(&f.quartz, "quartz-dst", false, "with Quartz's own rule for daylight saving")
+	flags.BoolVar(&f.asJSON, "json", false, "as JSON")
+	return cmd
+}
+
+// fireLine is one fire as it is shown.
+type fireLine struct {
+	Local string `json:"local"`
+	UTC   string `json:"utc"`
+	Note  string `json:"note,omitempty"`
+
+	at time.Time
+}
+
+func next(cmd *cobra.Command, expression string, f nextFlags) error {
+	if f.n < 1 || f.n > maxNext {
+		return usagef(cmd, "-n %d: want 1 to %d", f.n, maxNext)
+	}
+	loc, err := cron.LoadLocation(f.zone)
+	if err != nil {
+		return usagef(cmd, "--tz: %w", err)
+	}
+	after, err := parseAfter(f.after, loc)
+	if err != nil {
+		return usagef(cmd, "--after: %w", err)
+	}
+	p, err := newPreview(expression, loc, f.quartz)
+	if err != nil {
+		return usageError{cmd.CommandPath(), pointed(expression, err)}
+	}
+	lines := []fireLine{}
+	for t := p.schedule.Next(after); !t.IsZero() && len(lines) < f.n; t = p.schedule.Next(t) {
+		lines = append(lines, fireLine{Local: t.Format(time.RFC3339), UTC: t.UTC().Format(time.RFC3339), Note: p.note(after, t), at: t})
+		after = t
+	}
+	if f.asJSON {
+		return printJSON(cmd.OutOrStdout(), struct {
+			Expression  string     `json:"expression"`
+			Zone        string     `json:"zone"`
+			Description string     `json:"description"`
+			Fires       []fireLine `json:"fires"`
+		}{p.schedule.String(), f.zone, p.schedule.Describe(), lines})
+	}
+	printFires(cmd.OutOrStdout(), p, f, lines, after)
+	return nil
+}
+
+func printFires(out io.Writer, p preview, f nextFlags, lines []fireLine, after time.Time) {
+	fmt.Fprintf(out, "%s   %s, %s\n\n", p.schedule, p.schedule.Describe(), f.zone)
+	for _, l := range lines {
+		note := ""
+		if l.Note != "" {
+			note = "   " + l.Note
+		}
+		fmt.Fprintf(out, "%-42s %s%s\n", l.at.Format("Mon 2006-01-02 15:04:05 MST (-07:00)"), l.at.UTC().Format("2006-01-02 15:04:05Z"), note)
+	}
+	if len(lines) < f.n {
+		fmt.Fprintf(out, "It never fires after %s.\n", after.Format(time.RFC3339))
+	}
+}
+
+// parseAfter reads a time in the zone, or with an offset of its own; empty is now.
+func parseAfter(text string, loc *time.Location) (time.Time, error) {
+	if text == "" {
+		return time.Now(), nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, text, loc); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is no time: want for example 2027-03-27, 2027-03-27T12:00 or 2027-03-27T12:00:00+08:00", text)
+}
+
+// pointed adds a line that points at what is wrong with the expression.
+func pointed(expression string, err error) error {
+	var p *cron.ParseError
+	if !errors.As(err, &p) || p.Pos < 1 {
+		return err
+	}
+	return fmt.Errorf("%w\n  %s\n  %s^", err, expression, strings.Repeat(" ", p.Pos-1))
+}
+
+// preview is a schedule with what it takes to explain its fires.
+type preview struct {
+	schedule *cron.Schedule
+	other    *cron.Schedule // under the other rule for daylight saving
+	ruleOf   string         // whose rule that is
+	parse    func(*time.Location) (*cron.Schedule, error)
+}
+
+func newPreview(expression string, loc *time.Location, quartz bool) (preview, error) {
+	own, err := cron.Parse(expression, loc)
+	if err != nil {
+		return preview{}, err
+	}
+	quartzs, err := cron.Parse(expression, loc, cron.QuartzDST())
+	if err != nil {
+		return preview{}, err
+	}
+	parse := func(l *time.Location) (*cron.Schedule, error) { return cron.Parse(expression, l) }
+	if quartz {
+		return preview{quartzs, own, "qrtz's own", parse}, nil
+	}
+	return preview{own, quartzs, "Quartz's", parse}, nil
+}
+
+// note says what a change of the clock does to the fire at t, the first after a time.
+func (p preview) note(after, t time.Time) string {
+	var notes []string
+	if gap := p.movedBy(t); gap != "" {
+		notes = append(notes, gap)
+	}
+	if pass := repeated(t); pass != "" {
+		notes = append(notes, pass)
+	}
+	if o := p.other.Next(after); !o.Equal(t) {
+		text := "there would be none"
+		if !o.IsZero() {
+			text = o.Format("2006-01-02 15:04:05 MST")
+		}
+		notes = append(notes, "by "+p.ruleOf+" rule: "+text)
+	}
+	return strings.Join(notes, "; ")
+}
+
+// movedBy tells that t is the first instant after a gap and stands for a time in it: without a gap the
+// expression would not fire at what the clock shows.
+func (p preview) movedBy(t time.Time) string {
+	start, _ := t.ZoneBounds()
+	if start.IsZero() || !start.Equal(t) {
+		return ""
+	}
+	_, before := t.Add(-time.Second).Zone()
+	name, now := t.Zone()
+	fixed, err := p.parse(time.FixedZone(name, now))
+	if now <= before || err != nil || fixed.Next(t.Add(-time.Second)).Equal(t) {
+		return ""
+	}
+	return fmt.Sprintf("moved: the clock jumps from %s to %s", t.In(time.FixedZone("", before)).Format("15:04"), t.Format("15:04"))
+}
+
+// repeated tells in which pass of an hour that the clock shows twice t lies.
+func repeated(t time.Time) string {
+	_, offset := t.Zone()
+	start, end := t.ZoneBounds()
+	if !end.IsZero() {
+		_, after := end.Zone()
+		if back := time.Duration(offset-after) * time.Second; back > 0 && !t.Before(end.Add(-back)) {
+			return "first pass: the clock shows this time twice"
+		}
+	}
+	if !start.IsZero() {
+		_, before := start.Add(-time.Second).Zone()
+		if back := time.Duration(before-offset) * time.Second; back > 0 && t.Before(start.Add(back)) {
+			return "second pass: the clock shows this time twice"
+		}
+	}
+	return ""
+}

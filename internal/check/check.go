@@ -1,0 +1,298 @@
+// Package check is the independent auditor: it recomputes from the stored schedules which fires should
+// have happened and compares them with what is on record, and with what handlers say they did. It
+// shares with the engine only the notion of when a schedule fires; its SQL is its own and only reads.
+package check
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/qrtz-go/qrtz/schema"
+)
+
+// Options say what to check.
+type Options struct {
+	App         string
+	From, Until time.Time // the fires to check, both included
+
+	// LateAfter is how long after its time a fire may still wait for its claim. Only after that is it
+	// Missing. Zero, the default, is right once all schedules have ended.
+	LateAfter time.Duration
+
+	// Off are spans in which fires may be passed over without a trace, as promised for an app, all
+	// nodes or a schedule switched off: what did not happen in them is not expected.
+	Off []Span
+
+	// Record and RecordTable are the handlers' own accounts of what they started, if they kept one.
+	// The table has the columns EXECUTE_ID, FIRE_TIME, ATTEMPT, NODE and STARTED_AT, times in
+	// milliseconds. An account is taken as complete for every execute that it mentions.
+	Record      []Start
+	RecordTable string
+}
+
+// Span is a span of time, both ends included.
+type Span struct{ From, Until time.Time }
+
+// Start is one start of a handler, as the handler saw it.
+type Start struct {
+	ExecuteID int64
+	FireTime  time.Time
+	StartedAt time.Time // by the database's clock
+	Attempt   int       // 0 counts as 1
+	Node      string
+}
+
+// Run checks the fires of one app. The error says that the check could not be made; what it found
+// wrong is in the report. It reads one snapshot, so that it can be run beside working nodes.
+//
+// Each execute is checked as far back as its stored schedule is known to have applied: a fixed rate
+// from its START_TIME, a cron schedule from its START_TIME or creation, either from the last change
+// by hand; and as far on as it was active: to its end, or to when it was paused.
+func Run(ctx context.Context, db *sql.DB, prefix string, opts Options) (Report, error) {
+	a := audit{opts: opts, prefix: schema.Prefix(prefix)}
+	if err := errors.Join(a.prefix.Validate(), opts.validate()); err != nil {
+		return Report{}, fmt.Errorf("check: %w", err)
+	}
+	if err := a.read(ctx, sqlx.NewDb(db, "mysql")); err != nil {
+		return Report{}, fmt.Errorf("check app %q: %w", opts.App, err)
+	}
+	return a.finish(), nil
+}
+
+func (o Options) validate() error {
+	switch {
+	case o.App == "":
+		return errors.New("Options.App is empty: want the name of an app")
+	case o.From.IsZero(), o.Until.Before(o.From):
+		return fmt.Errorf("Options.Until (%s) must not be before Options.From (%s)", o.Until.Format(time.RFC3339), o.From.Format(time.RFC3339))
+	case o.LateAfter < 0:
+		return fmt.Errorf("Options.LateAfter (%s) must not be negative", o.LateAfter)
+	case o.RecordTable != "" && !tableName.MatchString(o.RecordTable):
+		return fmt.Errorf("Options.RecordTable (%q): want letters, digits and _", o.RecordTable)
+	}
+	return nil
+}
+
+// fireKey names a fire.
+type fireKey struct {
+	execute int64
+	fire    int64 // in milliseconds
+}
+
+// attemptKey names an attempt to carry out a fire.
+type attemptKey struct {
+	fireKey
+	attempt int
+}
+
+// audit is a check in progress.
+type audit struct {
+	opts   Options
+	prefix schema.Prefix
+	report Report
+
+	now    time.Time                // the database's clock at the snapshot
+	nodes  map[string]sql.NullInt64 // the instance that holds each node id
+	starts map[attemptKey][]Start   // by the independent account; those with a run on record are removed
+	kept   map[int64]bool           // the executes that the account mentions
+	late   []time.Duration
+}
+
+// onRecord takes the independent account.
+func (a *audit) onRecord(starts []Start) {
+	a.starts, a.kept = map[attemptKey][]Start{}, map[int64]bool{}
+	for _, s := range starts {
+		s.Attempt = max(s.Attempt, 1)
+		key := attemptKey{fireKey{s.ExecuteID, s.FireTime.UnixMilli()}, s.Attempt}
+		a.starts[key] = append(a.starts[key], s)
+		a.kept[s.ExecuteID] = true
+	}
+	for _, same := range a.starts {
+		if first := same[0]; len(same) > 1 {
+			a.report.add(double, first.ExecuteID, first.FireTime, "attempt %d was started %d times, %s", first.Attempt, len(same), startsOf(same))
+		}
+	}
+}
+
+func startsOf(starts []Start) string {
+	text := ""
+	for i, s := range starts {
+		if i > 0 {
+			text += " and "
+		}
+		text += fmt.Sprintf("by node %q at %s", s.Node, clock(s.StartedAt))
+	}
+	return text
+}
+
+// judge compares the fires of one execute with its runs.
+func (a *audit) judge(e *executeRow, runs []runRow) {
+	a.report.Executes++
+	runs = a.withoutDoubles(runs)
+	last := map[int64]runRow{} // the latest attempt of each fire
+	var skips []runRow
+	for _, r := range runs {
+		a.judgeRun(r)
+		if r.State == stateSkipped {
+			skips = append(skips, r)
+		} else {
+			last[r.FireTime] = r
+		}
+	}
+	done := func(fire int64) bool { _, ok := last[fire]; return ok || covered(skips, fire) }
+	skipped := make([]int64, len(skips))
+	for _, fire := range a.expected(e, runs, done) {
+		a.report.Expected++
+		ms := fire.UnixMilli()
+		if r, ok := last[ms]; ok {
+			a.count(r)
+			delete(last, ms)
+		} else if i := covering(skips, ms); i >= 0 {
+			a.report.Skipped++
+			skipped[i]++
+		} else {
+			a.unclaimed(e, fire)
+		}
+	}
+	for _, r := range last {
+		if r.at().Before(a.opts.From) || r.at().After(earlier(a.opts.Until, a.now)) {
+			continue // a fire may be claimed a little before its time
+		}
+		a.report.Unscheduled++
+		a.report.note(unscheduled, r.ExecuteID, r.at(), "run %d belongs to no fire of the schedule as it is stored: by hand, or it was changed since", r.ID)
+	}
+	for i, r := range skips {
+		if r.at().Before(a.opts.From) || r.until().After(a.opts.Until) || skipped[i] <= r.Count {
+			continue
+		}
+		a.report.add(missing, r.ExecuteID, r.at(), "run %d is SKIPPED for %d fires up to %s, but the schedule has %d there",
+			r.ID, r.Count, clock(r.until()), skipped[i])
+	}
+}
+
+// withoutDoubles reports rows that name the same attempt. The unique key forbids them; an auditor does not trust it.
+func (a *audit) withoutDoubles(runs []runRow) []runRow {
+	seen := map[attemptKey]int64{}
+	kept := runs[:0:0]
+	for _, r := range runs {
+		key := attemptKey{fireKey{r.ExecuteID, r.FireTime}, r.Attempt}
+		if other, ok := seen[key]; ok {
+			a.report.add(double, r.ExecuteID, r.at(), "runs %d and %d both are attempt %d", other, r.ID, r.Attempt)
+			continue
+		}
+		seen[key] = r.ID
+		kept = append(kept, r)
+	}
+	return kept
+}
+
+// judgeRun looks at one run for itself.
+func (a *audit) judgeRun(r runRow) {
+	key := attemptKey{fireKey{r.ExecuteID, r.FireTime}, r.Attempt}
+	account := a.starts[key]
+	delete(a.starts, key)
+	for _, s := range account {
+		if s.StartedAt.Before(s.FireTime) {
+			a.report.add(early, r.ExecuteID, r.at(), "by its own account the handler started %s early on node %q", s.FireTime.Sub(s.StartedAt), s.Node)
+		}
+		if r.Node.String != s.Node && r.Node.Valid {
+			a.report.add(noNode, r.ExecuteID, r.at(), "run %d is on record for node %q, but %q started it", r.ID, r.Node.String, s.Node)
+		}
+	}
+	if r.StartedAt.Valid && r.StartedAt.Int64 < r.FireTime {
+		a.report.add(early, r.ExecuteID, r.at(), "run %d started %d ms early on node %q", r.ID, r.FireTime-r.StartedAt.Int64, r.Node.String)
+	}
+	switch r.State {
+	case stateSucceeded, stateFailed, stateRunning, stateLost:
+		if _, ok := a.nodes[r.Node.String]; !ok || !r.Instance.Valid {
+			a.report.add(noNode, r.ExecuteID, r.at(), "run %d is %s, but its node %q (instance %d) is unknown", r.ID, r.State, r.Node.String, r.Instance.Int64)
+		}
+	case statePending, stateSkipped:
+		if len(account) > 0 {
+			a.report.add(noRun, r.ExecuteID, r.at(), "a handler was started, but run %d is %s", r.ID, r.State)
+		}
+	}
+	if r.State == stateSucceeded && a.kept[r.ExecuteID] && len(account) == 0 {
+		a.report.add(missing, r.ExecuteID, r.at(), "run %d SUCCEEDED, but no handler says it did it", r.ID)
+	}
+	a.measure(r, account)
+}
+
+// measure notes how late a first attempt started.
+func (a *audit) measure(r runRow, account []Start) {
+	switch {
+	case r.Attempt > 1 || r.FireTime < a.opts.From.UnixMilli() || r.FireTime > a.opts.Until.UnixMilli():
+	case r.StartedAt.Valid:
+		a.late = append(a.late, time.Duration(r.StartedAt.Int64-r.FireTime)*time.Millisecond)
+	case len(account) > 0:
+		a.late = append(a.late, account[0].StartedAt.Sub(account[0].FireTime))
+	}
+}
+
+// count counts a fire by the state of its latest attempt.
+func (a *audit) count(r runRow) {
+	switch r.State {
+	case statePending:
+		a.report.Pending++
+	case stateLost:
+		a.report.Lost++
+	case stateRunning:
+		if a.abandoned(r) {
+			a.report.Lost++
+			a.report.note(lost, r.ExecuteID, r.at(), "run %d is RUNNING on node %q, instance %d, which is gone", r.ID, r.Node.String, r.Instance.Int64)
+			return
+		}
+		a.report.Run++
+	default:
+		a.report.Run++
+	}
+}
+
+// abandoned tells whether a RUNNING run belongs to an instance that no node is any more.
+func (a *audit) abandoned(r runRow) bool {
+	holder, ok := a.nodes[r.Node.String]
+	return !ok || !holder.Valid || !r.Instance.Valid || holder.Int64 != r.Instance.Int64
+}
+
+// unclaimed judges a fire that has no row at all.
+func (a *audit) unclaimed(e *executeRow, fire time.Time) {
+	behind := e.Next.Valid && fire.UnixMilli() < e.Next.Int64 || e.State != stateExecuting
+	if !behind && a.now.Sub(fire) <= a.opts.LateAfter {
+		a.report.Waiting++
+		return
+	}
+	why := "nobody has claimed it"
+	if behind {
+		why = "the schedule has moved on without it"
+	}
+	a.report.add(missing, e.ID, fire, "%s (state %s)", why, e.State)
+}
+
+// finish judges what is left and sums up.
+func (a *audit) finish() Report {
+	for key, starts := range a.starts {
+		if s := starts[0]; !s.FireTime.Before(a.opts.From) && !s.FireTime.After(a.opts.Until) {
+			a.report.add(noRun, key.execute, s.FireTime, "started %s, but no run is on record", startsOf(starts))
+		}
+	}
+	a.report.From, a.report.Until = a.opts.From, a.opts.Until
+	a.report.sum(a.late)
+	return a.report
+}
+
+func covered(skips []runRow, fire int64) bool { return covering(skips, fire) >= 0 }
+
+// covering is the index of the SKIPPED row that stands for the fire; -1 if there is none.
+func covering(skips []runRow, fire int64) int {
+	for i, s := range skips {
+		if fire >= s.FireTime && fire <= s.until().UnixMilli() {
+			return i
+		}
+	}
+	return -1
+}
