@@ -143,7 +143,19 @@ func randomChanges(t *testing.T, n int) []change {
 	return found
 }
 
-// The rows of the table in docs/schedules.md, in words.
+// Package time takes a year to end after 365 days, which must not cut 31 December into seconds.
+func TestSpanOnTheLastDayOfALeapYear(t *testing.T) {
+	s := mustParse(t, "* * * * * ?", "America/New_York")
+	for year := 2024; year <= LastYear; year += 4 {
+		newYearsEve := dayNumber(year, 12, 31) * day
+		for t0 := newYearsEve; t0 < newYearsEve+day; t0 += hour {
+			here := s.spanAt(t0)
+			require.Equal(t, int64(-5*hour), here.offset)
+			require.GreaterOrEqual(t, here.end, newYearsEve+day, year)
+		}
+	}
+}
+
 func ExampleSchedule_Next() {
 	newYork, _ := LoadLocation("America/New_York")
 	daily, _ := Parse("0 30 2 * * ?", newYork)
