@@ -176,6 +176,24 @@ func TestImpossibleNeverFires(t *testing.T) {
 	}
 }
 
+// A location of one's own may be further from Greenwich than any place on earth.
+func TestOutlandishLocations(t *testing.T) {
+	after := time.Date(2025, 6, 1, 0, 0, 0, 0, time.UTC)
+	for _, days := range []int{-1000000, -30, -3, 3, 30, 1000000} {
+		loc := time.FixedZone("far out", days*day+1)
+		for _, opts := range [][]Option{nil, {QuartzDST()}} {
+			for _, expr := range []string{"* * * * * ?", "0 30 2 * * ?"} {
+				s, err := Parse(expr, loc, opts...)
+				require.NoError(t, err)
+				if next := s.Next(after); max(days, -days) < 1000 {
+					require.True(t, next.After(after), next)
+					require.Less(t, next.Sub(after), 25*time.Hour)
+				}
+			}
+		}
+	}
+}
+
 func TestNextDoesNotAllocate(t *testing.T) {
 	for _, expr := range []string{"0 0/5 * * * ?", "0 30 2 * * ?", "0 0 0 29 2 ?", "0 0 0 L-3W * ? 2099", "0 0 0 30 2 ?"} {
 		for _, opts := range [][]Option{nil, {QuartzDST()}} {
