@@ -83,11 +83,11 @@ func TestSuggestionsParse(t *testing.T) {
 		_, err := Parse(strings.ToLower(expr), nil)
 		requireSuggestion(t, err)
 	}
-	for _, expr := range []string{"0 0 * * *", "0 0 * * 0", "0 9-17 * * 1-5", "30 4 1,15 * ?", "0 0 ? * MON", "0 0 * * */2"} {
+	for _, expr := range []string{"0 0 * * *", "0 0 * * 0", "0 9-17 * * 1-5", "30 4 1,15 * ?", "0 0 ? * MON", "0 0 * * */2", "0 0 0 * * *", "0 0 0 1 * MON"} {
 		_, err := Parse(expr, nil)
 		requireSuggestion(t, err)
 	}
-	for _, expr := range []string{"@reboot", "* * * *", "61 0 * * *", "0 0 * * 1/2", "0 0 ? * ?", "x"} {
+	for _, expr := range []string{"@reboot", "* * * *", "61 0 * * *", "0 0 * * 1/2", "0 0 ? * ?", "x", "0 0 0 1 * FUNDAY"} {
 		_, err := Parse(expr, nil)
 		require.NotContains(t, err.Error(), "try", expr)
 	}
