@@ -40,7 +40,7 @@ func newSession(s *Scheduler) *session {
 	one.runs, one.cancelRuns = context.WithCancelCause(context.Background())
 	one.member = node.NewMember(s.db, prefix, s.cfg.App, s.clock, node.Config{
 		ID: s.cfg.NodeID, Classes: s.classes(), Version: version(), Log: log, Wall: s.cfg.Wall,
-		BeatEvery: s.cfg.PollInterval, Timeout: s.cfg.NodeTimeout, OnFenced: one.fenced,
+		BeatEvery: s.cfg.PollInterval, Timeout: s.cfg.NodeTimeout, OnFenced: one.endRuns, Settle: one.settle,
 	})
 	here := cluster{one.member, s.clock, node.NewStore(s.db, prefix, s.cfg.App)}
 	one.results = execute.NewResults(s.executes.Complete, log)
@@ -119,9 +119,15 @@ func (s *session) leave(ctx context.Context) {
 	s.cfg.Logger.Info().Str("node", s.member.Self().HostIP).Msg("left")
 }
 
-// fenced cancels every run: the instance that claimed them has lost them.
-func (s *session) fenced(cause error) { s.endRuns(cause) }
+// settle writes what an instance that has been fenced leaves behind, while its row is still its own.
+func (s *session) settle(ctx context.Context) error {
+	if err := s.poller.Settle(ctx); err != nil {
+		return err
+	}
+	return s.results.Flush(ctx)
+}
 
+// endRuns cancels every run with a cause. Runs that start later are not affected.
 func (s *session) endRuns(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -60,6 +60,9 @@ func (m *Member) Beat(ctx context.Context) error {
 		return nil
 	}
 	m.fence(fmt.Errorf("%w: it was taken for dead, or another process took its id %q", ErrFenced, self.HostIP))
+	if err := m.cfg.Settle(ctx); err != nil {
+		return err
+	}
 	if err := m.store.Leave(ctx, self.HostIP, self.Instance); err != nil {
 		return err
 	}

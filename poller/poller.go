@@ -222,6 +222,9 @@ func (p *Poller) entryFor(e *execute.Execute) *entry {
 	return &entry{execute: e, at: e.Next.Add(time.Duration(p.cluster.Rank(e.Class, e.ID)) * grace)}
 }
 
+// Settle hands back claims whose outcome is unknown, if they did commit.
+func (p *Poller) Settle(ctx context.Context) error { return p.doubts.resolve(ctx, p.store) }
+
 // handBack gives up everything claimed and not started.
 func (p *Poller) handBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
