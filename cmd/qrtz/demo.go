@@ -21,7 +21,7 @@ const (
 	demoApp     = "demo"
 	demoName    = "qrtz_demo" // the demo's database, or what its name begins with on a server of the user's
 	demoQuick   = 20 * time.Second
-	joinLimit   = 20 * time.Second // for all nodes to show up
+	joinLimit   = 20 * time.Second // for all nodes to join and see each other
 	settleLimit = 20 * time.Second // for the last runs to end
 )
 
@@ -112,20 +112,21 @@ func (d *demo) openDatabase(ctx context.Context, g *global) (cleanUp func() erro
 	if err != nil {
 		return nil, err
 	}
-	name, stop := demoName, func(context.Context) error { return nil }
+	name := demoName
+	var stop func(context.Context) error
 	if cfg == nil {
 		server, err := mysqld.Start(ctx, mysqld.Options{})
 		if err != nil {
 			return nil, fmt.Errorf("start a private server: %w", err)
 		}
-		stop = server.Stop
+		stop = func(ctx context.Context) error { return errors.Join(d.db.Close(), server.Stop(ctx)) }
 		if cfg, err = parseDSN(server.DSN("")); err != nil {
-			return nil, errors.Join(err, stop(context.WithoutCancel(ctx)))
+			return nil, errors.Join(err, server.Stop(context.WithoutCancel(ctx)))
 		}
 		fmt.Fprintf(d.out, "a private throwaway server, process %d\n", server.PID())
 	} else {
 		name = fmt.Sprintf("%s_%d_%x", demoName, os.Getpid(), time.Now().UnixMilli())
-		stop = func(ctx context.Context) error { return dropDatabase(ctx, d.db, name) }
+		stop = func(ctx context.Context) error { return errors.Join(dropDatabase(ctx, d.db, name), d.db.Close()) }
 	}
 	if err := createDatabase(ctx, cfg, name, ""); err != nil {
 		return nil, err
@@ -139,7 +140,7 @@ func (d *demo) openDatabase(ctx context.Context, g *global) (cleanUp func() erro
 	return func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), stopLimit) // also after an interrupt
 		defer cancel()
-		return errors.Join(stop(ctx), d.db.Close())
+		return stop(ctx)
 	}, nil
 }
 

@@ -22,15 +22,15 @@ func (f fire) late() time.Duration { return time.Duration(f.StartedAt-f.FireTime
 // watch shows what happens, and makes the thing happen that the demo is about.
 type watch struct {
 	*demo
-	seen   map[int64]bool  // ids of the fires shown
-	lastBy map[int64]fire  // the latest fire of each execute
-	total  map[string]int  // fires by node
-	events []demoEvent     // still to come
-	victim *demoNode       // that is killed
-	orphan map[int64]bool  // executes that the victim ran when it was killed, not yet taken over
-	dead   bool            // the victim has been killed, and not come back
-	killAt time.Time       // by the database's clock
-	back   time.Time       // when it was started again; zero before, and once its return has been shown
+	seen   map[int64]bool // ids of the fires shown
+	lastBy map[int64]fire // the latest fire of each execute
+	total  map[string]int // fires by node
+	events []demoEvent    // still to come
+	victim *demoNode      // that is killed
+	orphan map[int64]bool // executes that the victim ran when it was killed, not yet taken over
+	dead   bool           // the victim has been killed, and not come back
+	killAt time.Time      // by the database's clock
+	back   time.Time      // when it was started again; zero before, and once its return has been shown
 
 	taken     int           // executes of the victim that another node ran while it was dead
 	takenLate time.Duration // the latest of their first fires
@@ -59,23 +59,30 @@ func (w *watch) run(ctx context.Context) error {
 		if err := w.unexpectedEnd(); err != nil {
 			return false, err
 		}
-		if len(w.events) > 0 && elapsed >= w.events[0].at {
-			event := w.events[0]
-			w.events = w.events[1:]
-			if err := event.do(ctx); err != nil {
-				return false, err
-			}
-		}
 		ended, err := w.ended(ctx, elapsed)
 		if err != nil {
 			return false, err
 		}
 		if n := int(elapsed / time.Second); n > lines || ended {
 			lines = n
-			return ended, w.show(ctx)
+			if err := w.show(ctx); err != nil {
+				return false, err
+			}
 		}
-		return false, nil
+		return ended, w.happen(ctx, elapsed)
 	})
+}
+
+// happen does what is due to be done to the cluster.
+func (w *watch) happen(ctx context.Context, elapsed time.Duration) error {
+	for len(w.events) > 0 && elapsed >= w.events[0].at {
+		event := w.events[0]
+		w.events = w.events[1:]
+		if err := event.do(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const openSQL = `
@@ -189,7 +196,9 @@ func (w *watch) kill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.victim = slices.MaxFunc(w.nodes, func(a, b *demoNode) int { return cmp.Compare(running[a.id], running[b.id]) })
+	w.victim = slices.MaxFunc(w.nodes, func(a, b *demoNode) int {
+		return cmp.Or(cmp.Compare(running[a.id], running[b.id]), cmp.Compare(w.total[a.id], w.total[b.id]))
+	})
 	if err := w.show(ctx); err != nil {
 		return err
 	}
@@ -200,7 +209,7 @@ func (w *watch) kill(ctx context.Context) error {
 			w.orphan[id] = true
 		}
 	}
-	w.say("KILLED %s (SIGKILL) with %d runs in its hands; %d schedules fired on it last", w.victim.id, running[w.victim.id], len(w.orphan))
+	w.say("KILLED %s (SIGKILL) with %d runs in its hands; %d recorded schedules were with it", w.victim.id, running[w.victim.id], len(w.orphan))
 	return nil
 }
 
