@@ -42,12 +42,12 @@ func demoJobs(start time.Time, length time.Duration) []qrtz.Job {
 			Schedules: []qrtz.Schedule{bounded(qrtz.Every(every), "")},
 		}
 	}
-	tenants := make([]qrtz.Schedule, 6)
+	tenants := make([]qrtz.Schedule, 9)
 	for i := range tenants {
 		tenants[i] = bounded(qrtz.Every(time.Second), fmt.Sprint("tenant-", i+1))
-		tenants[i].Start = start.Add(time.Duration(i) * 150 * time.Millisecond)
+		tenants[i].Start = start.Add(time.Duration(i) * 110 * time.Millisecond)
 	}
-	five := bounded(qrtz.Every(length/10/time.Millisecond*time.Millisecond), "")
+	five := bounded(qrtz.Every((length / 10).Truncate(time.Millisecond)), "")
 	five.Count = 5
 	jobs := []qrtz.Job{
 		recorded("even-seconds", bounded(qrtz.Cron("*/2 * * * * ?", ""), "")),

@@ -12,9 +12,11 @@ import (
 
 // fire is one start of a handler, as the handler noted it.
 type fire struct {
-	ID, ExecuteID       int64
-	FireTime, StartedAt int64 // in milliseconds
-	Node                string
+	ID        int64  `db:"ID"`
+	ExecuteID int64  `db:"EXECUTE_ID"`
+	FireTime  int64  `db:"FIRE_TIME"`  // in milliseconds
+	StartedAt int64  `db:"STARTED_AT"` // in milliseconds
+	Node      string `db:"NODE"`
 }
 
 func (f fire) late() time.Duration { return time.Duration(f.StartedAt-f.FireTime) * time.Millisecond }
@@ -96,7 +98,7 @@ func (w *watch) ended(ctx context.Context, elapsed time.Duration) (bool, error) 
 		return false, nil
 	}
 	var open int
-	if err := w.db.QueryRowContext(ctx, w.prefix.SQL(openSQL)).Scan(&open); err != nil {
+	if err := w.db.GetContext(ctx, &open, w.prefix.SQL(openSQL)); err != nil {
 		return false, fmt.Errorf("look for open runs: %w", err)
 	}
 	return open == 0, nil
@@ -138,23 +140,15 @@ func (w *watch) read(ctx context.Context) ([]fire, error) {
 		last = max(last, id)
 	}
 	maps.DeleteFunc(w.seen, func(id int64, _ bool) bool { return id <= last-behind })
-	rows, err := w.db.QueryContext(ctx, firesSQL, last-behind)
-	if err != nil {
+	var fires []fire
+	if err := w.db.SelectContext(ctx, &fires, firesSQL, last-behind); err != nil {
 		return nil, fmt.Errorf("read the record of fires: %w", err)
 	}
-	defer rows.Close()
-	var fires []fire
-	for rows.Next() {
-		var f fire
-		if err := rows.Scan(&f.ID, &f.ExecuteID, &f.FireTime, &f.StartedAt, &f.Node); err != nil {
-			return nil, fmt.Errorf("read the record of fires: %w", err)
-		}
-		if !w.seen[f.ID] {
-			w.seen[f.ID] = true
-			fires = append(fires, f)
-		}
+	fires = slices.DeleteFunc(fires, func(f fire) bool { return w.seen[f.ID] })
+	for _, f := range fires {
+		w.seen[f.ID] = true
 	}
-	return fires, rows.Err()
+	return fires, nil
 }
 
 func (w *watch) perNode(counts map[string]int) string {
@@ -188,7 +182,7 @@ func (w *watch) notable(f fire) {
 	}
 }
 
-const runningSQL = `SELECT HOST_IP, COUNT(*) FROM QRTZ_RUN WHERE STATE = 'RUNNING' AND HOST_IP IS NOT NULL GROUP BY HOST_IP`
+const runningSQL = `SELECT HOST_IP, COUNT(*) AS N FROM QRTZ_RUN WHERE STATE = 'RUNNING' AND HOST_IP IS NOT NULL GROUP BY HOST_IP`
 
 // kill kills the node that runs the most handlers at the moment.
 func (w *watch) kill(ctx context.Context) error {
@@ -215,21 +209,18 @@ func (w *watch) kill(ctx context.Context) error {
 
 // running counts the runs under way by node.
 func (w *watch) running(ctx context.Context) (map[string]int, error) {
-	rows, err := w.db.QueryContext(ctx, w.prefix.SQL(runningSQL))
-	if err != nil {
+	var counts []struct {
+		Node string `db:"HOST_IP"`
+		N    int    `db:"N"`
+	}
+	if err := w.db.SelectContext(ctx, &counts, w.prefix.SQL(runningSQL)); err != nil {
 		return nil, fmt.Errorf("read running runs: %w", err)
 	}
-	defer rows.Close()
 	running := map[string]int{}
-	for rows.Next() {
-		var node string
-		var n int
-		if err := rows.Scan(&node, &n); err != nil {
-			return nil, fmt.Errorf("read running runs: %w", err)
-		}
-		running[node] = n
+	for _, c := range counts {
+		running[c.Node] = c.N
 	}
-	return running, rows.Err()
+	return running, nil
 }
 
 // restart starts the killed node again.

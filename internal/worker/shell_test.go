@@ -46,8 +46,11 @@ func TestShellIsKilledWithAllItsChildren(t *testing.T) {
 	pidFile := filepath.Join(dir, "pid")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
+	data := shellData(t, `sleep 300 & echo $! >pid.new; mv pid.new pid; wait`, dir)
 	ended := make(chan error, 1)
-	go func() { ended <- shell(ctx, aRun(), shellData(t, `sleep 300 & echo $! >pid.new; mv pid.new pid; wait`, dir)) }()
+	go func() {
+		ended <- shell(ctx, aRun(), data)
+	}()
 	var pid int
 	require.Eventually(t, func() bool {
 		text, err := os.ReadFile(pidFile)
@@ -57,7 +60,7 @@ func TestShellIsKilledWithAllItsChildren(t *testing.T) {
 		return err == nil
 	}, 10*time.Second, 5*time.Millisecond)
 	cancel(errors.New("the node stops"))
-	assert.ErrorContains(t, <-ended, "the node stops")
+	require.ErrorContains(t, <-ended, "the node stops")
 	assert.Eventually(t, func() bool { return gone(pid) }, 5*time.Second, 5*time.Millisecond, "the child of the shell")
 }
 

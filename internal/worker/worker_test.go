@@ -41,7 +41,7 @@ func TestUnusableDataIsRefused(t *testing.T) {
 	}
 	for _, c := range []struct{ class, data, says string }{
 		{"sql", ``, "statement is empty"},
-		{"sql", `{"statment": "SELECT 1"}`, `unknown field "statment"`},
+		{"sql", `{"statements": "SELECT 1"}`, `unknown field "statements"`},
 		{"sql", `{"statement": "SELECT :job"}`, "unknown parameter :job: allowed are :run_id"},
 		{"sql", `{"statement": "SELECT ?"}`, "a bare ?"},
 		{"sql", `{"statement": 1}`, "for example {"},
@@ -59,7 +59,7 @@ func TestUnusableDataIsRefused(t *testing.T) {
 		{"shell", `{"cmd": "ls"}`, `unknown field "cmd"`},
 	} {
 		err := classes[c.class](t.Context(), aRun(), json.RawMessage(c.data))
-		assert.ErrorContains(t, err, c.says, "%s %s", c.class, c.data)
+		require.ErrorContains(t, err, c.says, "%s %s", c.class, c.data)
 		assert.ErrorContains(t, err, "JOB_DATA of class "+c.class)
 	}
 }
