@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -16,62 +17,201 @@ import (
 	"github.com/qrtz-go/qrtz/internal/testdb"
 )
 
-func logger() *zerolog.Logger {
-	l := zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, NoColor: true}).With().Timestamp().Logger()
-	return &l
+// cluster is a database and the nodes that a test runs on it, in this process. Its nodes are quick: what takes
+// seconds by default takes a second here. At the end of the test they are stopped and what ran is checked.
+type cluster struct {
+	t  *testing.T
+	db *sql.DB
+
+	mu      sync.Mutex
+	started []fire
 }
 
-func newDB(t *testing.T) *sql.DB {
+// fire is what a handler saw: a record that does not go through the code under test.
+type fire struct {
+	qrtz.Run
+	seen time.Time // by the clock of this machine, which is the database's too
+}
+
+func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	db := testdb.New(t)
 	require.NoError(t, qrtz.Migrate(t.Context(), db))
-	return db
+	c := &cluster{t: t, db: db}
+	t.Cleanup(c.check)
+	return c
 }
 
-func TestThreeNodes(t *testing.T) {
-	db := newDB(t)
-	var mu sync.Mutex
-	seen := map[string]int{}
-	var late []time.Duration
-	perNode := map[string]int{}
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	for i := range 3 {
-		s, err := qrtz.Open(db, qrtz.Config{App: "a", NodeID: fmt.Sprint("n", i), Logger: logger()})
-		require.NoError(t, err)
-		qrtz.Handle(s, "tick", func(_ context.Context, r *qrtz.Run, _ struct{}) error {
-			mu.Lock()
-			defer mu.Unlock()
-			seen[fmt.Sprint(r.ExecuteID, " ", r.FireTime.UnixMilli())]++
-			late = append(late, r.StartedAt.Sub(r.FireTime))
-			perNode[r.Node]++
-			return nil
-		})
-		if i == 0 {
-			for j := range 20 {
-				require.NoError(t, s.Declare(ctx, qrtz.Job{Name: fmt.Sprint("job", j), Class: "tick", Schedules: []qrtz.Schedule{qrtz.Every(200 * time.Millisecond)}}))
-			}
+// testNode is a scheduler that runs until it is stopped.
+type testNode struct {
+	*qrtz.Scheduler
+	halt func() // stops it and waits; calling it again does nothing
+}
+
+// quick is the configuration of a test's nodes.
+func quick(id string) qrtz.Config {
+	log := zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, NoColor: true}).With().Timestamp().Str("n", id).Logger()
+	return qrtz.Config{
+		App: "test", NodeID: id, Logger: &log,
+		PollInterval: 500 * time.Millisecond, MisfireInterval: time.Second, MisfireAfter: 3 * time.Second, NodeTimeout: 2 * time.Second,
+	}
+}
+
+// open returns a scheduler with a handler "tick", which records its runs, and what else register adds.
+func (c *cluster) open(cfg qrtz.Config, register ...func(*qrtz.Scheduler)) *qrtz.Scheduler {
+	c.t.Helper()
+	s, err := qrtz.Open(c.db, cfg)
+	require.NoError(c.t, err)
+	qrtz.Handle(s, "tick", func(_ context.Context, run *qrtz.Run, _ struct{}) error {
+		c.record(run)
+		return nil
+	})
+	for _, r := range register {
+		r(s)
+	}
+	return s
+}
+
+func (c *cluster) record(run *qrtz.Run) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.started = append(c.started, fire{*run, time.Now()})
+}
+
+// start runs a scheduler until the test ends or it is halted.
+func (c *cluster) start(s *qrtz.Scheduler) *testNode {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	halt := sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-done:
+			require.NoError(c.t, err)
+		case <-time.After(30 * time.Second):
+			c.t.Error("a node did not stop within 30 seconds")
 		}
-		wg.Go(func() { require.NoError(t, s.Run(ctx)) })
+	})
+	c.t.Cleanup(halt)
+	return &testNode{s, halt}
+}
+
+// node opens and starts a node with the handler "tick".
+func (c *cluster) node(id string) *testNode {
+	c.t.Helper()
+	return c.start(c.open(quick(id)))
+}
+
+// fires are the runs handlers have seen so far, in the order they began.
+func (c *cluster) fires() []fire {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.started)
+}
+
+// check is made after every test of a cluster: no fire twice, none early, none out of order, none without a row
+// that agrees.
+func (c *cluster) check() {
+	latest := map[int64]time.Time{}
+	seen := map[string]string{}
+	for _, f := range c.fires() {
+		key := fmt.Sprintf("execute %d at %s, attempt %d", f.ExecuteID, f.FireTime.Format(time.StampMilli), f.Attempt)
+		if before, ok := seen[key]; ok {
+			c.t.Errorf("%s ran twice: on %s and %s", key, before, f.Node)
+		}
+		seen[key] = f.Node
+		if f.seen.Before(f.FireTime) || f.StartedAt.Before(f.FireTime) {
+			c.t.Errorf("%s was early", key)
+		}
+		if f.FireTime.Before(latest[f.ExecuteID]) && f.Node == seen[key] {
+			c.t.Errorf("%s was overtaken by %s", key, latest[f.ExecuteID].Format(time.StampMilli))
+		}
+		latest[f.ExecuteID] = f.FireTime
+		var node string
+		err := c.db.QueryRow(`SELECT COALESCE(HOST_IP, '') FROM QRTZ_RUN WHERE ID = ? AND EXECUTE_ID <=> ? AND FIRE_TIME = ?`,
+			f.ID, nullable(f.ExecuteID), f.FireTime.UnixMilli()).Scan(&node)
+		if err != nil || node != f.Node {
+			c.t.Errorf("%s ran on %s; QRTZ_RUN says %q (%v)", key, f.Node, node, err)
+		}
 	}
-	time.Sleep(8 * time.Second)
-	cancel()
-	wg.Wait()
-	for k, n := range seen {
-		require.Equal(t, 1, n, k)
+}
+
+func nullable(id int64) sql.NullInt64 { return sql.NullInt64{Int64: id, Valid: id != 0} }
+
+// exec runs a statement as an operator at a SQL console would.
+func (c *cluster) exec(query string, args ...any) sql.Result {
+	c.t.Helper()
+	done, err := c.db.Exec(query, args...)
+	require.NoError(c.t, err)
+	return done
+}
+
+// count is the one number a query returns.
+func (c *cluster) count(query string, args ...any) (n int) {
+	c.t.Helper()
+	require.NoError(c.t, c.db.QueryRow(query, args...).Scan(&n))
+	return n
+}
+
+// text is the one text a query returns.
+func (c *cluster) text(query string, args ...any) (s string) {
+	c.t.Helper()
+	require.NoError(c.t, c.db.QueryRow(query, args...).Scan(&s))
+	return s
+}
+
+// eventually waits until a condition holds.
+func (c *cluster) eventually(what string, within time.Duration, holds func() bool) {
+	c.t.Helper()
+	require.Eventually(c.t, holds, within, 20*time.Millisecond, what)
+}
+
+// ran waits for n runs to have begun that keep lets through.
+func (c *cluster) ran(n int, within time.Duration, keep func(fire) bool) {
+	c.t.Helper()
+	c.eventually(fmt.Sprintf("%d runs", n), within, func() bool {
+		return len(slices.DeleteFunc(c.fires(), func(f fire) bool { return !keep(f) })) >= n
+	})
+}
+
+func all(fire) bool { return true }
+
+func dueAfter(t time.Time) func(fire) bool { return func(f fire) bool { return f.FireTime.After(t) } }
+
+func on(node string, after time.Time) func(fire) bool {
+	return func(f fire) bool { return f.Node == node && f.FireTime.After(after) }
+}
+
+// ticking declares n schedules with a fixed rate.
+func ticking(t *testing.T, s *qrtz.Scheduler, n int, every time.Duration) {
+	t.Helper()
+	job := qrtz.Job{Name: "ticking", Class: "tick"}
+	for i := range n {
+		schedule := qrtz.Every(every)
+		schedule.Name = fmt.Sprint(i)
+		job.Schedules = append(job.Schedules, schedule)
 	}
-	var maxLate time.Duration
-	for _, l := range late {
-		require.GreaterOrEqual(t, l, time.Duration(0))
-		maxLate = max(maxLate, l)
+	require.NoError(t, s.Declare(t.Context(), job))
+}
+
+func TestThreeNodesShareEveryFire(t *testing.T) {
+	c := newCluster(t)
+	var nodes []*testNode
+	for i := range 3 {
+		nodes = append(nodes, c.node(fmt.Sprint("n", i)))
 	}
-	t.Log(len(seen), perNode, maxLate)
-	rows, err := db.Query("SELECT STATE, COUNT(*) FROM QRTZ_RUN GROUP BY 1")
-	require.NoError(t, err)
-	for rows.Next() {
-		var s string
-		var n int
-		rows.Scan(&s, &n)
-		t.Log(s, n)
+	ticking(t, nodes[0].Scheduler, 30, 200*time.Millisecond)
+	began := time.Now()
+	c.ran(600, 15*time.Second, all)
+	for i := range 3 {
+		c.ran(1, time.Second, on(fmt.Sprint("n", i), began))
 	}
+	for _, n := range nodes {
+		n.halt()
+	}
+	// None missing: each schedule ran every 200 ms, up to its next fire.
+	require.Zero(t, c.count(`
+SELECT COUNT(*) FROM QRTZ_EXECUTE E
+ WHERE (PREV_FIRE_TIME - START_TIME) DIV REPEAT_INTERVAL + 1 <> (SELECT COUNT(*) FROM QRTZ_RUN R WHERE R.EXECUTE_ID = E.ID)`))
+	require.Zero(t, c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE NOT IN ('SUCCEEDED', 'PENDING')`))
 }

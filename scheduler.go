@@ -122,6 +122,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		return fmt.Errorf("qrtz: %w", err)
 	}
 	if err := one.join(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return fmt.Errorf("qrtz: %w", err)
 	}
 	one.run(ctx)

@@ -27,6 +27,8 @@ type session struct {
 	misfire *misfire.Handler
 	results *execute.Results
 
+	unhandledOnce sync.Map // classes that have been reported
+
 	mu         sync.Mutex
 	runs       context.Context // that of every run; replaced when this process was fenced
 	cancelRuns context.CancelCauseFunc
@@ -38,16 +40,17 @@ func newSession(s *Scheduler) *session {
 	one.runs, one.cancelRuns = context.WithCancelCause(context.Background())
 	one.member = node.NewMember(s.db, prefix, s.cfg.App, s.clock, node.Config{
 		ID: s.cfg.NodeID, Classes: s.classes(), Version: version(), Log: log, Wall: s.cfg.Wall,
-		BeatEvery: s.cfg.PollInterval, Timeout: s.cfg.NodeTimeout, OnFenced: one.fenced,
+		BeatEvery: s.cfg.PollInterval, Timeout: s.cfg.NodeTimeout, OnFenced: one.endRuns, Settle: one.settle,
 	})
 	here := cluster{one.member, s.clock, node.NewStore(s.db, prefix, s.cfg.App)}
 	one.results = execute.NewResults(s.executes.Complete, log)
 	one.poller = poller.New(s.executes, here, s.pool, poller.Config{
-		Interval: s.cfg.PollInterval, MisfireAfter: s.cfg.MisfireAfter, Classes: s.classes(), Log: log, Run: one.carryOut,
+		Interval: s.cfg.PollInterval, MisfireAfter: s.cfg.MisfireAfter, Classes: s.classes(), Log: log,
+		Unhandled: one.unhandled, Run: one.carryOut,
 	})
 	one.misfire = misfire.New(s.apps, here, s.executes, misfire.Config{
 		Interval: s.cfg.MisfireInterval, MisfireAfter: s.cfg.MisfireAfter,
-		NodeTimeout: s.cfg.NodeTimeout, BeatEvery: s.cfg.PollInterval, Log: log,
+		NodeTimeout: s.cfg.NodeTimeout, BeatEvery: s.cfg.PollInterval, Log: log, Unhandled: one.unhandled,
 	})
 	return one
 }
@@ -116,9 +119,15 @@ func (s *session) leave(ctx context.Context) {
 	s.cfg.Logger.Info().Str("node", s.member.Self().HostIP).Msg("left")
 }
 
-// fenced cancels every run: the instance that claimed them has lost them.
-func (s *session) fenced(cause error) { s.endRuns(cause) }
+// settle writes what an instance that has been fenced leaves behind, while its row is still its own.
+func (s *session) settle(ctx context.Context) error {
+	if err := s.poller.Settle(ctx); err != nil {
+		return err
+	}
+	return s.results.Flush(ctx)
+}
 
+// endRuns cancels every run with a cause. Runs that start later are not affected.
 func (s *session) endRuns(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,6 +156,16 @@ func (s *session) finished(r execute.Run, startedAt time.Time, err error) {
 		s.cfg.Logger.Warn().Int64("run", r.ID).Str("class", r.Class).Time("fire", r.FireTime).Err(err).Msg("run failed")
 	}
 	s.results.Add(result)
+}
+
+// unhandled logs, once per class, that fires are due that no live node has a handler for. They are left alone.
+func (s *session) unhandled(class string) {
+	if v := s.member.View(); v.Handles(class) {
+		return
+	}
+	if _, reported := s.unhandledOnce.LoadOrStore(class, true); !reported {
+		s.cfg.Logger.Warn().Str("class", class).Msg("no live node has a handler for this class; its executes wait")
+	}
 }
 
 // cluster is what poller and misfire see of the other nodes.
@@ -181,11 +200,6 @@ func (c cluster) Resuming() (time.Time, bool) {
 func (c cluster) Rank(class string, id int64) int {
 	v := c.Member.View()
 	return v.Rank(class, id)
-}
-
-func (c cluster) Handled(class string) bool {
-	v := c.Member.View()
-	return v.Handles(class)
 }
 
 func (c cluster) ClaimedElsewhere(classes []string) []string {

@@ -100,8 +100,8 @@ func (s *Schedule) nextQuartz(t int64) (int64, bool) {
 
 // lastInstantOf returns the last instant that shows a wall time, or the length of the gap it is in.
 func (s *Schedule) lastInstantOf(wall int64) (at, gap int64) {
-	start := wall - reach
-	here := s.spanAt(start)
+	start := int64(math.MinInt64)
+	here := s.spanAt(wall - reach)
 	found := false
 	for {
 		if t := wall - here.offset; start <= t && t < here.end {

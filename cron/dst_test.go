@@ -53,7 +53,7 @@ var changes = []change{
 	{"Asia/Pyongyang", "2018-05-05"},
 	{"Europe/Moscow", "2014-10-26"},
 	{"Asia/Tehran", "2022-03-22"},
-	{"Europe/Istanbul", "2016-09-07"},
+	{"Europe/Istanbul", "2016-03-27"},
 	{"Asia/Dhaka", "2009-12-31"},
 	{"America/St_Johns", "1988-04-03"},
 	{"Asia/Gaza", "2030-10-26"},
@@ -78,11 +78,10 @@ func TestAroundChanges(t *testing.T) {
 			t.Parallel()
 			loc, err := LoadLocation(c.zone)
 			require.NoError(t, err)
-			noon, err := time.Parse("2006-01-02 15", c.day+" 12")
-			require.NoError(t, err)
+			changed := changeNear(t, c, loc)
 			// What the clock showed before from counts too: it must not fire again.
-			from, to := noon.Add(-18*time.Hour), noon.Add(36*time.Hour)
-			walked := walk(loc, from.Add(-26*time.Hour), to)
+			from, to := changed.Add(-5*time.Hour), changed.Add(6*time.Hour)
+			walked := walk(loc, from.Add(-4*time.Hour), to)
 			for i, expr := range changeExprs {
 				s, err := Parse(expr, loc)
 				require.NoError(t, err)
@@ -94,6 +93,21 @@ func TestAroundChanges(t *testing.T) {
 			}
 		})
 	}
+}
+
+// changeNear returns the instant at which the clock jumps, near noon of the given day in UTC.
+func changeNear(t *testing.T, c change, loc *time.Location) time.Time {
+	t.Helper()
+	noon, err := time.Parse("2006-01-02 15", c.day+" 12")
+	require.NoError(t, err)
+	for at := noon.Add(-36 * time.Hour); at.Before(noon.Add(36 * time.Hour)); at = at.Add(time.Second) {
+		_, before := at.Add(-time.Second).In(loc).Zone()
+		if _, now := at.In(loc).Zone(); now != before {
+			return at
+		}
+	}
+	require.Fail(t, "no change")
+	return time.Time{}
 }
 
 // requireFires checks the fires after from and before to, one after the other and from random points.
@@ -136,14 +150,31 @@ func randomChanges(t *testing.T, n int) []change {
 		loc, err := LoadLocation(name)
 		require.NoError(t, err)
 		at := time.Unix(random.Int64N(lastInstant), 0).In(loc)
-		if _, end := at.ZoneBounds(); !end.IsZero() && end.Unix() < lastInstant {
+		_, end := at.ZoneBounds()
+		if end.IsZero() || end.Unix() >= lastInstant {
+			continue
+		}
+		_, before := end.Add(-time.Second).Zone()
+		if _, now := end.Zone(); now != before {
 			found = append(found, change{name, end.UTC().Format(time.DateOnly)})
 		}
 	}
 	return found
 }
 
-// The rows of the table in docs/schedules.md, in words.
+// Package time takes a year to end after 365 days, which must not cut 31 December into seconds.
+func TestSpanOnTheLastDayOfALeapYear(t *testing.T) {
+	s := mustParse(t, "* * * * * ?", "America/New_York")
+	for year := 2024; year <= LastYear; year += 4 {
+		newYearsEve := dayNumber(year, 12, 31) * day
+		for t0 := newYearsEve; t0 < newYearsEve+day; t0 += hour {
+			here := s.spanAt(t0)
+			require.Equal(t, int64(-5*hour), here.offset)
+			require.GreaterOrEqual(t, here.end, newYearsEve+day, year)
+		}
+	}
+}
+
 func ExampleSchedule_Next() {
 	newYork, _ := LoadLocation("America/New_York")
 	daily, _ := Parse("0 30 2 * * ?", newYork)

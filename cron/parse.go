@@ -101,7 +101,7 @@ func readDays(s *Schedule, fields []word) *ParseError {
 		}
 	default:
 		return dow.fail(dowField.name, faultf(0,
-			"day-of-month is %q, so day-of-week must be ? (or the other way round); try %q", dom.text, withOneDay(fields)))
+			"day-of-month is %q, so day-of-week must be ? (or the other way round)%s", dom.text, try(withOneDay(fields))))
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func countError(expr string, fields []word) *ParseError {
 	default:
 		last := fields[n-1]
 		err.Pos = utf8.RuneCountInString(expr[:last.at+len(last.text)]) + 1
-		err.Reason = fmt.Sprintf("too few fields (%d); %s%s", n, want, suggestion(fields))
+		err.Reason = fmt.Sprintf("too few fields (%d); %s%s", n, want, try(sixFields(fields)))
 	}
 	return err
 }

@@ -18,7 +18,7 @@ func TestParseErrors(t *testing.T) {
 		{" \t\n", "expression", 1, "no fields"},
 		{"0 12 * * 1-5", "expression", 13, `too few fields (5); want 6 or 7: seconds minutes hours day-of-month month day-of-week [year]; try "0 0 12 ? * MON-FRI"`},
 		{"*/5 * * * *", "expression", 12, `try "0 */5 * * * ?"`},
-		{"0 0 * * 0,7", "expression", 12, `try "0 0 0 ? * SUN,SUN"`},
+		{"0 0 * * 0,7,5", "expression", 14, `try "0 0 0 ? * SUN,SUN,FRI"`},
 		{"0 0 1 * 1", "expression", 10, `try "0 0 0 ? * MON"`},
 		{"@daily", "expression", 7, `try "0 0 0 * * ?"`},
 		{"0 0 12 * * ? 2020 x", "expression", 19, "8 fields, but nothing may follow the year"},
@@ -83,11 +83,11 @@ func TestSuggestionsParse(t *testing.T) {
 		_, err := Parse(strings.ToLower(expr), nil)
 		requireSuggestion(t, err)
 	}
-	for _, expr := range []string{"0 0 * * *", "0 0 * * 0", "0 9-17 * * 1-5", "30 4 1,15 * ?", "0 0 ? * MON", "0 0 * * */2"} {
+	for _, expr := range []string{"0 0 * * *", "0 0 * * 0", "0 9-17 * * 1-5", "30 4 1,15 * ?", "0 0 ? * MON", "0 0 * * */2", "0 0 0 * * *", "0 0 0 1 * MON"} {
 		_, err := Parse(expr, nil)
 		requireSuggestion(t, err)
 	}
-	for _, expr := range []string{"@reboot", "* * * *", "61 0 * * *", "0 0 * * 1/2", "0 0 ? * ?", "x"} {
+	for _, expr := range []string{"@reboot", "* * * *", "61 0 * * *", "0 0 * * 1/2", "0 0 ? * ?", "x", "0 0 0 1 * FUNDAY"} {
 		_, err := Parse(expr, nil)
 		require.NotContains(t, err.Error(), "try", expr)
 	}

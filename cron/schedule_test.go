@@ -21,7 +21,8 @@ func mustParse(tb testing.TB, expr, zone string, opts ...Option) *Schedule {
 	return s
 }
 
-// Every day of 156 years, for every kind of day rule, against the oracle.
+// Every day of sixty years, for every kind of day rule, against the oracle. 28 years in a row hold
+// each kind of year, and 2100 has no leap day.
 func TestDaysAgainstOracle(t *testing.T) {
 	exprs := []string{"1", "31", "28-3", "*/7", "2/10,29", "L", "L-0", "L-1", "L-27", "L-28", "L-29", "L-30", "LW", "L-1W", "L-2W", "L-27W", "L-28W", "L-30W"}
 	for n := 1; n <= 31; n++ {
@@ -40,6 +41,10 @@ func TestDaysAgainstOracle(t *testing.T) {
 		o := newOracle(expr)
 		at := s.Next(time.Unix(-1, 0))
 		for d := time.Unix(0, 0).UTC(); d.Year() <= LastYear; d = d.AddDate(0, 0, 1) {
+			if d.Year() == 2000 {
+				d = time.Date(2095, 1, 1, 0, 0, 0, 0, time.UTC)
+				at = s.Next(d.Add(-time.Second))
+			}
 			if o.namesDay(d) {
 				require.Equal(t, d, at, expr)
 				at = s.Next(d)
@@ -54,13 +59,13 @@ func TestRandomExpressionsAgainstOracle(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	for range 300 {
+	for range 100 {
 		expr := randomExpr(random)
 		s := mustParse(t, expr, "UTC")
 		o := newOracle(expr)
 		after := time.Unix(random.Int64N(lastInstant), 0)
 		want := time.Time{}
-		for d := after.Unix() + 1; d < after.Unix()+2*day; d++ {
+		for d := after.Unix() + 1; d < after.Unix()+day; d++ {
 			if o.matches(d) {
 				want = time.Unix(d, 0).UTC()
 				break
@@ -68,7 +73,7 @@ func TestRandomExpressionsAgainstOracle(t *testing.T) {
 		}
 		got := s.Next(after)
 		if want.IsZero() {
-			require.False(t, !got.IsZero() && got.Unix() < after.Unix()+2*day, "%s after %s: %s", expr, after, got)
+			require.False(t, !got.IsZero() && got.Unix() < after.Unix()+day, "%s after %s: %s", expr, after, got)
 			continue
 		}
 		require.Equal(t, want, got, "%s after %s", expr, after)
@@ -172,6 +177,24 @@ func TestImpossibleNeverFires(t *testing.T) {
 			s := mustParse(t, expr, "America/New_York", opts...)
 			require.True(t, s.Next(time.Time{}).IsZero(), expr)
 			require.True(t, s.Next(time.Date(2025, 11, 2, 5, 30, 0, 0, time.UTC)).IsZero(), expr)
+		}
+	}
+}
+
+// A location of one's own may be further from Greenwich than any place on earth.
+func TestOutlandishLocations(t *testing.T) {
+	after := time.Date(2025, 6, 1, 0, 0, 0, 0, time.UTC)
+	for _, days := range []int{-1000000, -30, -3, 3, 30, 1000000} {
+		loc := time.FixedZone("far out", days*day+1)
+		for _, opts := range [][]Option{nil, {QuartzDST()}} {
+			for _, expr := range []string{"* * * * * ?", "0 30 2 * * ?"} {
+				s, err := Parse(expr, loc, opts...)
+				require.NoError(t, err)
+				if next := s.Next(after); max(days, -days) < 1000 {
+					require.True(t, next.After(after), next)
+					require.Less(t, next.Sub(after), 25*time.Hour)
+				}
+			}
 		}
 	}
 }

@@ -14,26 +14,25 @@ var shorthands = map[string]string{
 	"@HOURLY":   "0 0 * * * ?",
 }
 
-// suggestion returns `; try "…"` for an expression with too few fields, or nothing.
-func suggestion(fields []word) string {
-	var try string
+// try returns `; try "…"`, or nothing if what it would suggest is no better.
+func try(expr string) string {
+	if _, err := Parse(expr, nil); err != nil {
+		return ""
+	}
+	return `; try "` + expr + `"`
+}
+
+// sixFields translates an expression with too few fields, or returns nothing.
+func sixFields(fields []word) string {
 	switch len(fields) {
 	case 1:
-		try = shorthands[fields[0].upper()]
+		return shorthands[fields[0].upper()]
 	case 5:
-		weekdays, ok := unixWeekdays(fields[4].text)
-		if !ok {
-			return ""
+		if weekdays, ok := unixWeekdays(fields[4].text); ok {
+			return withOneDay([]word{{text: "0"}, fields[0], fields[1], fields[2], fields[3], {text: weekdays}})
 		}
-		try = withOneDay([]word{{text: "0"}, fields[0], fields[1], fields[2], fields[3], {text: weekdays}})
 	}
-	if try == "" {
-		return ""
-	}
-	if _, err := Parse(try, nil); err != nil {
-		return ""
-	}
-	return `; try "` + try + `"`
+	return ""
 }
 
 // withOneDay puts `?` into one of the two day fields: into the one that is `*`, else into day-of-month.

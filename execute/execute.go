@@ -224,6 +224,10 @@ func (r *row) execute(schedules *Schedules) *Execute {
 	}
 	if e.Schedule, e.Problem = schedules.Parse(r.spec()); e.Problem != nil {
 		e.Problem = fmt.Errorf("execute %d: %w", r.ID, e.Problem)
+		return e
+	}
+	if !e.Schedule.allows(e.Next, e.Fired) {
+		e.Next = time.Time{} // somebody wrote it by hand, or moved an end before it: to be computed anew
 	}
 	return e
 }

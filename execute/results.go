@@ -27,8 +27,7 @@ type Results struct {
 	complete func(context.Context, []Result) (late int, err error)
 	log      zerolog.Logger
 
-	full  chan struct{} // a batch is full
-	pacer *outage.Pacer
+	full chan struct{} // a batch is full
 
 	mu      sync.Mutex
 	waiting []Result
@@ -36,7 +35,7 @@ type Results struct {
 
 // NewResults returns a collector that writes with complete.
 func NewResults(complete func(context.Context, []Result) (late int, err error), log zerolog.Logger) *Results {
-	return &Results{complete: complete, log: log, full: make(chan struct{}, 1), pacer: outage.New(log, "write results")}
+	return &Results{complete: complete, log: log, full: make(chan struct{}, 1)}
 }
 
 // Add takes a result to be written. It never blocks.
@@ -55,6 +54,7 @@ func (r *Results) Add(result Result) {
 
 // Run writes results until ctx is done, and then what is left, for at most ten seconds.
 func (r *Results) Run(ctx context.Context) {
+	pacer := outage.New(r.log, "write results")
 	timer := time.NewTimer(flushEvery)
 	defer timer.Stop()
 	for ctx.Err() == nil {
@@ -63,42 +63,46 @@ func (r *Results) Run(ctx context.Context) {
 		case <-r.full:
 		case <-timer.C:
 		}
-		timer.Reset(r.flush(ctx))
+		timer.Reset(r.pause(pacer, r.Flush(context.WithoutCancel(ctx))))
 	}
-	r.flushLast(context.WithoutCancel(ctx))
-}
-
-func (r *Results) flushLast(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lastFlush)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastFlush)
 	defer cancel()
-	for ctx.Err() == nil {
-		pause := r.flush(ctx)
-		if r.left() == 0 {
-			return
-		}
+	for err := r.Flush(last); err != nil; err = r.Flush(last) {
 		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
+		case <-last.Done():
+			r.log.Error().Err(err).Int("results", r.left()).Msg("stopped before the database took all results; their runs will be LOST")
+			return
+		case <-time.After(r.pause(pacer, err)):
 		}
 	}
-	r.log.Error().Int("results", r.left()).Msg("stopped before the database took all results; their runs will be LOST")
 }
 
-// flush writes everything that waits and returns how long to wait before the next time.
-func (r *Results) flush(ctx context.Context) time.Duration {
+func (r *Results) pause(pacer *outage.Pacer, err error) time.Duration {
+	if err == nil {
+		return pacer.Next(nil, flushEvery)
+	}
+	return pacer.Next(err, flushMaxPause)
+}
+
+// Flush writes everything that waits; what could not be written waits on.
+func (r *Results) Flush(ctx context.Context) error {
 	for batch := r.take(); len(batch) > 0; batch = r.take() {
-		write, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
-		late, err := r.complete(write, batch)
-		cancel()
+		late, err := r.write(ctx, batch)
 		if err != nil {
 			r.putBack(batch)
-			return r.pacer.Next(err, flushMaxPause)
+			return err
 		}
 		if late > 0 {
 			r.log.Warn().Int("results", late).Msg("results came too late: their runs had been taken from this instance")
 		}
 	}
-	return r.pacer.Next(nil, flushEvery)
+	return nil
+}
+
+func (r *Results) write(ctx context.Context, batch []Result) (late int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	return r.complete(ctx, batch)
 }
 
 func (r *Results) take() []Result {

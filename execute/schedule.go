@@ -61,6 +61,12 @@ func (s Schedule) After(t time.Time, fired int64) time.Time {
 	return next
 }
 
+// allows tells whether a fire lies within start, end and count. It need not be one of the rule's own: whoever
+// writes NEXT_FIRE_TIME at a SQL console decides when the execute fires next.
+func (s Schedule) allows(fire time.Time, fired int64) bool {
+	return (s.repeat < 0 || fired < int64(s.repeat)) && !fire.Before(s.start) && (s.end.IsZero() || !fire.After(s.end))
+}
+
 // First is the first fire of a schedule that has none behind it. A fixed rate owes its fires from its
 // start on; a cron schedule starts at its start or now, whichever is later, so that an expression
 // added with a start in the past does not fire for it.

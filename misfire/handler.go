@@ -58,6 +58,9 @@ type Config struct {
 	NodeTimeout  time.Duration // how old the heartbeat of a dead node is
 	BeatEvery    time.Duration // between heartbeats
 	Log          zerolog.Logger
+
+	// Unhandled is told of classes that have misfires.
+	Unhandled func(class string)
 }
 
 // Handler is the ClusterMisfireHandler.
@@ -66,12 +69,11 @@ type Handler struct {
 	nodes    Nodes
 	executes Executes
 	cfg      Config
-	reported map[string]bool // classes without a handler that have been logged
 }
 
 // New returns a handler.
 func New(apps Apps, nodes Nodes, executes Executes, cfg Config) *Handler {
-	return &Handler{apps: apps, nodes: nodes, executes: executes, cfg: cfg, reported: map[string]bool{}}
+	return &Handler{apps: apps, nodes: nodes, executes: executes, cfg: cfg}
 }
 
 // Run comes by every interval until ctx is done. An outage of the database is logged once and waited out.
@@ -89,7 +91,11 @@ func (h *Handler) Run(ctx context.Context) {
 			return
 		}
 		began := time.Now()
-		pause := pacer.Next(h.comeBy(ctx), h.cfg.Interval)
+		err := h.comeBy(ctx)
+		if ctx.Err() != nil {
+			return // and so is the error
+		}
+		pause := pacer.Next(err, h.cfg.Interval)
 		timer.Reset(max(0, pause-time.Since(began)))
 	}
 }
@@ -177,7 +183,7 @@ func (h *Handler) repair(ctx context.Context, view node.View) error {
 		{"move on what is off", h.moveOnOff},
 		{"move on what is paused", h.moveOnPaused},
 		{"heal", h.heal},
-		{"report", h.reportUnhandled},
+		{"report", h.report},
 	}
 	for _, step := range steps {
 		if err := step.do(ctx, view); err != nil {
@@ -273,17 +279,11 @@ func (h *Handler) heal(ctx context.Context, _ node.View) error {
 	}
 }
 
-// reportUnhandled logs, once per class, that fires are overdue that no live node has a handler for.
-func (h *Handler) reportUnhandled(ctx context.Context, view node.View) error {
+// report names the classes that have misfires all the same: they stay as they are.
+func (h *Handler) report(ctx context.Context, _ node.View) error {
 	due, err := h.executes.ClassesDue(ctx, h.nodes.Now().Add(-h.cfg.MisfireAfter))
-	if err != nil {
-		return err
-	}
 	for _, class := range due {
-		if !view.Handles(class) && !h.reported[class] {
-			h.reported[class] = true
-			h.cfg.Log.Warn().Str("class", class).Msg("no live node has a handler for this class; its executes wait")
-		}
+		h.cfg.Unhandled(class)
 	}
-	return nil
+	return err
 }

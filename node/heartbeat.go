@@ -25,7 +25,11 @@ func (m *Member) Run(ctx context.Context) {
 			m.fence(fmt.Errorf("%w: no heartbeat has reached the database for %s", ErrFenced, m.leaseTime()))
 		case <-beat.C:
 			began := time.Now()
-			pause := pacer.Next(m.Beat(ctx), m.cfg.BeatEvery)
+			err := m.Beat(ctx)
+			if ctx.Err() != nil {
+				return // and so is the error
+			}
+			pause := pacer.Next(err, m.cfg.BeatEvery)
 			beat.Reset(max(0, pause-time.Since(began)))
 			if left := m.leaseLeft(); left > 0 {
 				lease.Reset(left)
@@ -56,6 +60,9 @@ func (m *Member) Beat(ctx context.Context) error {
 		return nil
 	}
 	m.fence(fmt.Errorf("%w: it was taken for dead, or another process took its id %q", ErrFenced, self.HostIP))
+	if err := m.cfg.Settle(ctx); err != nil {
+		return err
+	}
 	if err := m.store.Leave(ctx, self.HostIP, self.Instance); err != nil {
 		return err
 	}

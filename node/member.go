@@ -31,6 +31,11 @@ type Config struct {
 	// its heartbeat is about to expire. It must cancel them before it returns. What was claimed before the
 	// call may be running elsewhere after it.
 	OnFenced func(cause error)
+
+	// Settle is called before a fenced instance leaves its row and joins anew, as soon as the database answers.
+	// While nobody has taken the row, results of the old instance still count, and what it never started can be
+	// handed back.
+	Settle func(ctx context.Context) error
 }
 
 // ErrFenced is the cause with which the runs of an instance end that had to give them up.

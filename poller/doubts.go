@@ -14,7 +14,7 @@ import (
 // instance's though nothing has started them; they are handed back as soon as the database answers.
 type doubts struct {
 	mu   sync.Mutex
-	open []doubt
+	open []*doubt
 }
 
 type doubt struct {
@@ -24,14 +24,14 @@ type doubt struct {
 }
 
 func (d *doubts) fires(who execute.Instance, claims []execute.Move, err error) {
-	d.add(doubt{who: who, claims: claims}, err)
+	d.add(&doubt{who: who, claims: claims}, err)
 }
 
 func (d *doubts) runs(who execute.Instance, ids []int64, err error) {
-	d.add(doubt{who: who, runIDs: ids}, err)
+	d.add(&doubt{who: who, runIDs: ids}, err)
 }
 
-func (d *doubts) add(one doubt, err error) {
+func (d *doubts) add(one *doubt, err error) {
 	if !errors.Is(err, schema.ErrCommitUnknown) {
 		return
 	}
@@ -40,22 +40,23 @@ func (d *doubts) add(one doubt, err error) {
 	d.open = append(d.open, one)
 }
 
+// resolve hands back what is open; it may run twice at once, since handing back twice does nothing.
 func (d *doubts) resolve(ctx context.Context, store Store) error {
 	d.mu.Lock()
 	open := slices.Clone(d.open)
 	d.mu.Unlock()
-	for _, one := range open {
+	for i, one := range open {
 		if err := one.resolve(ctx, store); err != nil {
 			return err
 		}
 		d.mu.Lock()
-		d.open = d.open[1:]
+		d.open = slices.DeleteFunc(d.open, func(o *doubt) bool { return o == open[i] })
 		d.mu.Unlock()
 	}
 	return nil
 }
 
-func (d doubt) resolve(ctx context.Context, store Store) error {
+func (d *doubt) resolve(ctx context.Context, store Store) error {
 	if len(d.claims) > 0 {
 		return store.HandBackFires(ctx, d.who, d.claims)
 	}

@@ -39,7 +39,6 @@ type Cluster interface {
 	Switches() (appOn, nodeOn bool)             // as last seen
 	Resuming() (since time.Time, ok bool)       // this node is on again; fires count from since
 	Rank(class string, id int64) int            // how many nodes go before this one
-	Handled(class string) bool                  // some live node has a handler
 	ClaimedElsewhere(classes []string) []string // those of the classes that another node may claim
 	Refresh(ctx context.Context) error          // look again now
 	Resumed(ctx context.Context) error          // what was due while off has been passed over
@@ -71,6 +70,9 @@ type Config struct {
 	Classes      []string      // that this process has handlers for
 	Log          zerolog.Logger
 
+	// Unhandled is told of classes that have fires due and no handler in this process.
+	Unhandled func(class string)
+
 	// Run carries out a run in a slot of the pool. It returns when the handler has.
 	Run func(run execute.Run, startedAt time.Time)
 }
@@ -89,8 +91,7 @@ type Poller struct {
 	wake     chan struct{} // the plan has something new
 	poll     chan struct{} // do not wait for the next beat
 
-	lastChange time.Time       // of executes, that the sweep has read
-	unknown    map[string]bool // classes without a handler anywhere that have been reported
+	lastChange time.Time // of executes, that the sweep has read
 }
 
 // New returns a poller.
@@ -98,7 +99,7 @@ func New(store Store, cluster Cluster, pool Pool, cfg Config) *Poller {
 	return &Poller{
 		store: store, cluster: cluster, pool: pool, cfg: cfg,
 		plan: newPlan(), launcher: newLauncher(cluster.Now, pool, cfg.Run),
-		wake: make(chan struct{}, 1), poll: make(chan struct{}, 1), unknown: map[string]bool{},
+		wake: make(chan struct{}, 1), poll: make(chan struct{}, 1),
 	}
 }
 
@@ -141,6 +142,9 @@ func (p *Poller) pollLoop(ctx context.Context) {
 			return // select picks at random when several are ready
 		}
 		err := p.readDue(ctx)
+		if ctx.Err() != nil {
+			return // and so is the error
+		}
 		timer.Reset(pacer.Next(err, max(0, time.Until(beat))))
 	}
 }
@@ -161,7 +165,7 @@ func (p *Poller) readDue(ctx context.Context) error {
 	now, mark := p.cluster.Now(), p.plan.mark()
 	due, err := p.store.Due(ctx, now.Add(-p.cfg.MisfireAfter), p.horizon(now), func(id int64, class string) bool {
 		if !p.handles(class) {
-			p.reportUnknown(class, id)
+			p.cfg.Unhandled(class)
 			return false
 		}
 		return p.cluster.Rank(class, id) == 0
@@ -180,16 +184,6 @@ func (p *Poller) horizon(now time.Time) time.Time { return now.Add(p.cfg.Interva
 func (p *Poller) handles(class string) bool {
 	_, ok := slices.BinarySearch(p.cfg.Classes, class)
 	return ok
-}
-
-// reportUnknown logs once that fires of a class are due that no live node can run. They are left alone.
-func (p *Poller) reportUnknown(class string, id int64) {
-	if p.unknown[class] || p.cluster.Handled(class) {
-		return
-	}
-	p.unknown[class] = true
-	p.cfg.Log.Warn().Str("class", class).Int64("execute", id).
-		Msg("no live node has a handler for this class; its executes wait")
 }
 
 // settleRows sorts out rows as they were read: what can be planned is returned; what must be moved first,
@@ -227,6 +221,9 @@ func (p *Poller) settleRows(ctx context.Context, rows []*execute.Execute) ([]*en
 func (p *Poller) entryFor(e *execute.Execute) *entry {
 	return &entry{execute: e, at: e.Next.Add(time.Duration(p.cluster.Rank(e.Class, e.ID)) * grace)}
 }
+
+// Settle hands back claims whose outcome is unknown, if they did commit.
+func (p *Poller) Settle(ctx context.Context) error { return p.doubts.resolve(ctx, p.store) }
 
 // handBack gives up everything claimed and not started.
 func (p *Poller) handBack(ctx context.Context) {

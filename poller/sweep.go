@@ -21,7 +21,11 @@ func (p *Poller) sweepLoop(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		timer.Reset(pacer.Next(p.sweep(ctx), sweepEvery))
+		err := p.sweep(ctx)
+		if ctx.Err() != nil {
+			return // and so is the error
+		}
+		timer.Reset(pacer.Next(err, sweepEvery))
 	}
 }
 

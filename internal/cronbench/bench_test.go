@@ -100,7 +100,7 @@ func BenchmarkNext(b *testing.B) {
 					_, _ = next(after)
 				}
 				if !got.Equal(want) {
-					b.ReportMetric(1, "wrong")
+					b.ReportMetric(1, "differs")
 				}
 			})
 		}

@@ -4,6 +4,6 @@
 //	go test -bench .
 //
 // Each library gets the same expression, zone and time, by its own best way of asking. A library that
-// refuses an expression, or does not answer within a second, is skipped; one whose answer differs
-// from ours (which is Quartz's) is marked with `1 wrong`.
+// refuses an expression, or does not answer within a second, is skipped; one that answers otherwise
+// than we do is marked with `1 differs`: it has another rule for clock changes, or gives up early.
 package cronbench
