@@ -51,7 +51,7 @@ func (g *global) database(ctx context.Context) (*database, error) {
 		}
 	}
 	if err := d.ping(ctx); err != nil {
-		return nil, errors.Join(err, d.close())
+		return nil, errors.Join(err, d.close(ctx))
 	}
 	return d, nil
 }
@@ -100,10 +100,10 @@ func (d *database) usePrivate(ctx context.Context) error {
 	}
 	d.private = true
 	if d.cfg, err = parseDSN(d.lease.DSN("")); err != nil {
-		return errors.Join(err, d.close())
+		return errors.Join(err, d.close(ctx))
 	}
 	if err := createDatabase(ctx, d.cfg, privateName, "IF NOT EXISTS "); err != nil {
-		return errors.Join(err, d.close())
+		return errors.Join(err, d.close(ctx))
 	}
 	d.cfg.DBName = privateName
 	fmt.Fprintf(os.Stderr, "qrtz: no --dsn and no %s: using the private server in %s, database %s\n", dsnEnv, dir, privateName)
@@ -129,7 +129,7 @@ func createDatabase(ctx context.Context, cfg *mysql.Config, name, ifNotExists st
 	if err != nil {
 		return err
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	if _, err := db.ExecContext(ctx, "CREATE DATABASE "+ifNotExists+"`"+name+"` CHARACTER SET utf8mb4"); err != nil {
 		return fmt.Errorf("create database %s at %s(%s): %w", name, cfg.Net, cfg.Addr, err)
 	}
@@ -170,14 +170,14 @@ func openPool(cfg *mysql.Config, name string, n int) (*sql.DB, error) {
 	return db, nil
 }
 
-// close closes the pools and gives the private server back; the last to do so stops it.
-func (d *database) close() error {
+// close closes the pools and gives the private server back, also when ctx has ended; the last to do so stops it.
+func (d *database) close(ctx context.Context) error {
 	var errs []error
 	for _, db := range d.pools {
 		errs = append(errs, db.Close())
 	}
 	if d.lease != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
 		defer cancel()
 		errs = append(errs, d.lease.Release(ctx))
 	}

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
 	"github.com/qrtz-go/qrtz"
@@ -21,7 +21,7 @@ const (
 	demoApp     = "demo"
 	demoName    = "qrtz_demo" // the demo's database, or what its name begins with on a server of the user's
 	demoQuick   = 20 * time.Second
-	joinLimit   = 20 * time.Second // for all nodes to show up
+	joinLimit   = 20 * time.Second // for all nodes to join and see each other
 	settleLimit = 20 * time.Second // for the last runs to end
 )
 
@@ -59,7 +59,7 @@ type demo struct {
 	length time.Duration
 	prefix schema.Prefix
 
-	db         *sql.DB
+	db         *sqlx.DB
 	dsn        string
 	logs       string // directory of the nodes' logs
 	nodes      []*demoNode
@@ -112,38 +112,41 @@ func (d *demo) openDatabase(ctx context.Context, g *global) (cleanUp func() erro
 	if err != nil {
 		return nil, err
 	}
-	name, stop := demoName, func(context.Context) error { return nil }
+	name := demoName
+	var stop func(context.Context) error
 	if cfg == nil {
 		server, err := mysqld.Start(ctx, mysqld.Options{})
 		if err != nil {
 			return nil, fmt.Errorf("start a private server: %w", err)
 		}
-		stop = server.Stop
+		stop = func(ctx context.Context) error { return errors.Join(d.db.Close(), server.Stop(ctx)) }
 		if cfg, err = parseDSN(server.DSN("")); err != nil {
-			return nil, errors.Join(err, stop(context.WithoutCancel(ctx)))
+			return nil, errors.Join(err, server.Stop(context.WithoutCancel(ctx)))
 		}
-		fmt.Fprintf(d.out, "a private throwaway server, process %d\n", server.PID())
+		printf(d.out, "a private throwaway server, process %d\n", server.PID())
 	} else {
 		name = fmt.Sprintf("%s_%d_%x", demoName, os.Getpid(), time.Now().UnixMilli())
-		stop = func(ctx context.Context) error { return dropDatabase(ctx, d.db, name) }
+		stop = func(ctx context.Context) error { return errors.Join(dropDatabase(ctx, d.db, name), d.db.Close()) }
 	}
 	if err := createDatabase(ctx, cfg, name, ""); err != nil {
 		return nil, err
 	}
 	cfg.DBName = name
 	d.dsn = cfg.FormatDSN()
-	if d.db, err = openPool(cfg, name, 4); err != nil {
+	db, err := openPool(cfg, name, 4)
+	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(d.out, "database %s at %s(%s)\n", name, cfg.Net, cfg.Addr)
+	d.db = sqlx.NewDb(db, "mysql")
+	printf(d.out, "database %s at %s(%s)\n", name, cfg.Net, cfg.Addr)
 	return func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), stopLimit) // also after an interrupt
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit) // also after an interrupt
 		defer cancel()
-		return errors.Join(stop(ctx), d.db.Close())
+		return stop(ctx)
 	}, nil
 }
 
-func dropDatabase(ctx context.Context, db *sql.DB, name string) error {
+func dropDatabase(ctx context.Context, db *sqlx.DB, name string) error {
 	if _, err := db.ExecContext(ctx, "DROP DATABASE `"+name+"`"); err != nil {
 		return fmt.Errorf("drop database %s: %w", name, err)
 	}
@@ -152,14 +155,14 @@ func dropDatabase(ctx context.Context, db *sql.DB, name string) error {
 
 // prepare makes the tables and compares clocks.
 func (d *demo) prepare(ctx context.Context) error {
-	if _, err := schema.Up(ctx, d.db, d.prefix); err != nil {
+	if _, err := schema.Up(ctx, d.db.DB, d.prefix); err != nil {
 		return err
 	}
 	if _, err := d.db.ExecContext(ctx, recordTableSQL); err != nil {
 		return fmt.Errorf("create the record of fires: %w", err)
 	}
 	var micros int64
-	if err := d.db.QueryRowContext(ctx, `SELECT `+schema.NowSQL).Scan(&micros); err != nil {
+	if err := d.db.GetContext(ctx, &micros, `SELECT `+schema.NowSQL); err != nil {
 		return fmt.Errorf("read the database's clock: %w", err)
 	}
 	d.ahead = time.Until(time.UnixMicro(micros))
@@ -169,9 +172,11 @@ func (d *demo) prepare(ctx context.Context) error {
 // now is the database's time, as good as one reading of it makes it.
 func (d *demo) now() time.Time { return time.Now().Add(d.ahead) }
 
+const namesSQL = `SELECT E.ID, CONCAT_WS('/', J.NAME, NULLIF(E.NAME, '')) AS NAME FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID`
+
 // declare adds the schedules and learns their ids.
 func (d *demo) declare(ctx context.Context) error {
-	s, err := qrtz.Open(d.db, qrtz.Config{App: demoApp, Prefix: string(d.prefix)})
+	s, err := qrtz.Open(d.db.DB, qrtz.Config{App: demoApp, Prefix: string(d.prefix)})
 	if err != nil {
 		return err
 	}
@@ -181,36 +186,33 @@ func (d *demo) declare(ctx context.Context) error {
 	if err := s.Declare(ctx, jobs...); err != nil {
 		return err
 	}
-	rows, err := d.db.QueryContext(ctx, d.prefix.SQL(`SELECT E.ID, CONCAT_WS('/', J.NAME, NULLIF(E.NAME, '')) FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID`))
-	if err != nil {
+	var executes []struct {
+		ID   int64  `db:"ID"`
+		Name string `db:"NAME"`
+	}
+	if err := d.db.SelectContext(ctx, &executes, d.prefix.SQL(namesSQL)); err != nil {
 		return fmt.Errorf("read the schedules: %w", err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var id int64
-		var name string
-		if err := rows.Scan(&id, &name); err != nil {
-			return fmt.Errorf("read the schedules: %w", err)
-		}
-		d.names[id] = name
+	for _, e := range executes {
+		d.names[e.ID] = e.Name
 	}
-	fmt.Fprintf(d.out, "%d jobs with %d schedules, from %s for %s\n\n", len(jobs), len(d.names), d.start.Format("15:04:05"), d.length)
-	return rows.Err()
+	printf(d.out, "%d jobs with %d schedules, from %s for %s\n\n", len(jobs), len(executes), d.start.Format("15:04:05"), d.length)
+	return nil
 }
 
 // say prints one line with the second it happened in.
 func (d *demo) say(format string, args ...any) {
-	fmt.Fprintf(d.out, "%4.0f s  %s\n", d.now().Sub(d.start).Seconds(), fmt.Sprintf(format, args...))
+	printf(d.out, "%4.0f s  %s\n", d.now().Sub(d.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
 // account recomputes what should have happened and says what did.
 func (d *demo) account(ctx context.Context, w *watch) error {
-	r, err := check.Run(ctx, d.db, string(d.prefix), check.Options{App: demoApp, From: d.start, Until: d.end, RecordTable: recordTable})
+	r, err := check.Run(ctx, d.db.DB, string(d.prefix), check.Options{App: demoApp, From: d.start, Until: d.end, RecordTable: recordTable})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(d.out, "\nThe account of %d schedules, recomputed from what is stored, against the runs and the handlers' own record:\n", r.Executes)
-	line := func(what string, n int, remark string) { fmt.Fprintf(d.out, "  %-10s %6d  %s\n", what, n, remark) }
+	printf(d.out, "\nThe account of %d schedules, recomputed from what is stored, against the runs and the handlers' own record:\n", r.Executes)
+	line := func(what string, n int, remark string) { printf(d.out, "  %-10s %6d  %s\n", what, n, remark) }
 	line("expected", r.Expected, "fires")
 	line("run", r.Run, w.shares())
 	line("lost", r.Lost, "with "+w.victim.id+": it had claimed them when it was killed, and they are on record as its runs")
@@ -220,14 +222,14 @@ func (d *demo) account(ctx context.Context, w *watch) error {
 	line("double", r.Double, "")
 	line("missing", r.Missing, "")
 	line("early", r.Early, "")
-	fmt.Fprintf(d.out, "  %-10s p50 %s, p99 %s, max %s\n", "late", ms(r.P50), ms(r.P99), ms(r.Max))
+	printf(d.out, "  %-10s p50 %s, p99 %s, max %s\n", "late", ms(r.P50), ms(r.P99), ms(r.Max))
 	if w.taken > 0 {
-		fmt.Fprintf(d.out, "  %-10s %6d  schedules of %s by others, the first fires at most %s late\n", "taken over", w.taken, w.victim.id, ms(w.takenLate))
+		printf(d.out, "  %-10s %6d  schedules of %s by others, the first fires at most %s late\n", "taken over", w.taken, w.victim.id, ms(w.takenLate))
 	}
 	if !r.Ok() {
 		return fmt.Errorf("the account does not balance:\n%s", r)
 	}
-	fmt.Fprintln(d.out, "\nNo fire was run twice, none is missing, none was early.")
+	printf(d.out, "\nNo fire was run twice, none is missing, none was early.\n")
 	return nil
 }
 

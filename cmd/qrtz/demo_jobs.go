@@ -42,7 +42,12 @@ func demoJobs(start time.Time, length time.Duration) []qrtz.Job {
 			Schedules: []qrtz.Schedule{bounded(qrtz.Every(every), "")},
 		}
 	}
-	five := bounded(qrtz.Every(length/10/time.Millisecond*time.Millisecond), "")
+	tenants := make([]qrtz.Schedule, 9)
+	for i := range tenants {
+		tenants[i] = bounded(qrtz.Every(time.Second), fmt.Sprint("tenant-", i+1))
+		tenants[i].Start = start.Add(time.Duration(i) * 110 * time.Millisecond)
+	}
+	five := bounded(qrtz.Every((length / 10).Truncate(time.Millisecond)), "")
 	five.Count = 5
 	jobs := []qrtz.Job{
 		recorded("even-seconds", bounded(qrtz.Cron("*/2 * * * * ?", ""), "")),
@@ -51,6 +56,7 @@ func demoJobs(start time.Time, length time.Duration) []qrtz.Job {
 		recorded("every-250ms", bounded(qrtz.Every(250*time.Millisecond), "")),
 		recorded("two-rates", bounded(qrtz.Every(700*time.Millisecond), "fast"), bounded(qrtz.Every(3*time.Second), "slow")),
 		recorded("five-times", five),
+		recorded("sync", tenants...),
 		napping("nap-short", 600*time.Millisecond, time.Second),
 		napping("nap-long", 1500*time.Millisecond, 2*time.Second),
 		{Name: "nothing", Class: "noop", Schedules: []qrtz.Schedule{bounded(qrtz.Every(1500*time.Millisecond), "")}},

@@ -37,7 +37,7 @@ func (d *demo) startNodes(ctx context.Context, n int) error {
 	if d.length < demoQuick {
 		quick := []string{"--poll", "1s", "--misfire-interval", "3s", "--misfire-after", "20s", "--node-timeout", "5s"}
 		args = append(args, quick...)
-		fmt.Fprintf(d.out, "settings for a short demo: %s\n", strings.Join(quick, " "))
+		printf(d.out, "settings for a short demo: %s\n", strings.Join(quick, " "))
 	}
 	for i := range n {
 		id := fmt.Sprintf("node-%d", i+1)
@@ -50,19 +50,24 @@ func (d *demo) startNodes(ctx context.Context, n int) error {
 			return fmt.Errorf("start %s: %w", id, err)
 		}
 		d.nodes = append(d.nodes, node)
-		fmt.Fprintf(d.out, "%s is process %d\n", id, node.cmd.Process.Pid)
+		printf(d.out, "%s is process %d\n", id, node.cmd.Process.Pid)
 	}
-	return d.waitJoined(ctx, n)
+	return d.waitMet(ctx, n)
 }
 
-// waitJoined waits until all nodes are in the cluster.
-func (d *demo) waitJoined(ctx context.Context, n int) error {
+const metSQL = `
+SELECT COUNT(*) FROM QRTZ_NODE
+ WHERE APPLICATION = ? AND INSTANCE IS NOT NULL AND HEARTBEAT_AT > (SELECT MAX(JOINED_AT) FROM QRTZ_NODE WHERE APPLICATION = ?)`
+
+// waitMet waits until each node has had a heartbeat, and so a look around, since the last one joined.
+func (d *demo) waitMet(ctx context.Context, n int) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, joinLimit, fmt.Errorf("not all of %d nodes have joined within %s", n, joinLimit))
 	defer cancel()
+	printf(d.out, "waiting for a heartbeat of each, by which it sees the others …\n")
 	return every(ctx, 50*time.Millisecond, func() (bool, error) {
-		joined := 0
-		err := d.db.QueryRowContext(ctx, d.prefix.SQL(`SELECT COUNT(*) FROM QRTZ_NODE WHERE APPLICATION = ? AND INSTANCE IS NOT NULL`), demoApp).Scan(&joined)
-		return joined == n, errors.Join(err, d.unexpectedEnd())
+		met := 0
+		err := d.db.GetContext(ctx, &met, d.prefix.SQL(metSQL), demoApp, demoApp)
+		return met >= n-1, errors.Join(err, d.unexpectedEnd()) // the last one has seen all when it joined
 	})
 }
 
@@ -108,7 +113,7 @@ func (d *demo) stopNodes() {
 		select {
 		case <-n.done:
 		case <-limit.C:
-			fmt.Fprintf(d.out, "%s did not stop within %s: killed\n", n.id, nodeStopLimit)
+			printf(d.out, "%s did not stop within %s: killed\n", n.id, nodeStopLimit)
 			limit.Reset(0)
 		}
 		n.kill()
@@ -122,7 +127,7 @@ func (n *demoNode) start() error {
 	if err != nil {
 		return err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()            // the process has its own
 	cmd := exec.Command(n.args[0], n.args[1:]...) //nolint:noctx // it is stopped by signals
 	cmd.Env, cmd.Stderr, cmd.SysProcAttr = n.env, log, childAttr()
 	n.done = make(chan struct{})

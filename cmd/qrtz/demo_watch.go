@@ -12,9 +12,11 @@ import (
 
 // fire is one start of a handler, as the handler noted it.
 type fire struct {
-	ID, ExecuteID       int64
-	FireTime, StartedAt int64 // in milliseconds
-	Node                string
+	ID        int64  `db:"ID"`
+	ExecuteID int64  `db:"EXECUTE_ID"`
+	FireTime  int64  `db:"FIRE_TIME"`  // in milliseconds
+	StartedAt int64  `db:"STARTED_AT"` // in milliseconds
+	Node      string `db:"NODE"`
 }
 
 func (f fire) late() time.Duration { return time.Duration(f.StartedAt-f.FireTime) * time.Millisecond }
@@ -22,15 +24,15 @@ func (f fire) late() time.Duration { return time.Duration(f.StartedAt-f.FireTime
 // watch shows what happens, and makes the thing happen that the demo is about.
 type watch struct {
 	*demo
-	seen   map[int64]bool  // ids of the fires shown
-	lastBy map[int64]fire  // the latest fire of each execute
-	total  map[string]int  // fires by node
-	events []demoEvent     // still to come
-	victim *demoNode       // that is killed
-	orphan map[int64]bool  // executes that the victim ran when it was killed, not yet taken over
-	dead   bool            // the victim has been killed, and not come back
-	killAt time.Time       // by the database's clock
-	back   time.Time       // when it was started again; zero before, and once its return has been shown
+	seen   map[int64]bool // ids of the fires shown
+	lastBy map[int64]fire // the latest fire of each execute
+	total  map[string]int // fires by node
+	events []demoEvent    // still to come
+	victim *demoNode      // that is killed
+	orphan map[int64]bool // executes that the victim ran when it was killed, not yet taken over
+	dead   bool           // the victim has been killed, and not come back
+	killAt time.Time      // by the database's clock
+	back   time.Time      // when it was started again; zero before, and once its return has been shown
 
 	taken     int           // executes of the victim that another node ran while it was dead
 	takenLate time.Duration // the latest of their first fires
@@ -59,23 +61,30 @@ func (w *watch) run(ctx context.Context) error {
 		if err := w.unexpectedEnd(); err != nil {
 			return false, err
 		}
-		if len(w.events) > 0 && elapsed >= w.events[0].at {
-			event := w.events[0]
-			w.events = w.events[1:]
-			if err := event.do(ctx); err != nil {
-				return false, err
-			}
-		}
 		ended, err := w.ended(ctx, elapsed)
 		if err != nil {
 			return false, err
 		}
 		if n := int(elapsed / time.Second); n > lines || ended {
 			lines = n
-			return ended, w.show(ctx)
+			if err := w.show(ctx); err != nil {
+				return false, err
+			}
 		}
-		return false, nil
+		return ended, w.happen(ctx, elapsed)
 	})
+}
+
+// happen does what is due to be done to the cluster.
+func (w *watch) happen(ctx context.Context, elapsed time.Duration) error {
+	for len(w.events) > 0 && elapsed >= w.events[0].at {
+		event := w.events[0]
+		w.events = w.events[1:]
+		if err := event.do(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const openSQL = `
@@ -89,7 +98,7 @@ func (w *watch) ended(ctx context.Context, elapsed time.Duration) (bool, error) 
 		return false, nil
 	}
 	var open int
-	if err := w.db.QueryRowContext(ctx, w.prefix.SQL(openSQL)).Scan(&open); err != nil {
+	if err := w.db.GetContext(ctx, &open, w.prefix.SQL(openSQL)); err != nil {
 		return false, fmt.Errorf("look for open runs: %w", err)
 	}
 	return open == 0, nil
@@ -131,23 +140,15 @@ func (w *watch) read(ctx context.Context) ([]fire, error) {
 		last = max(last, id)
 	}
 	maps.DeleteFunc(w.seen, func(id int64, _ bool) bool { return id <= last-behind })
-	rows, err := w.db.QueryContext(ctx, firesSQL, last-behind)
-	if err != nil {
+	var fires []fire
+	if err := w.db.SelectContext(ctx, &fires, firesSQL, last-behind); err != nil {
 		return nil, fmt.Errorf("read the record of fires: %w", err)
 	}
-	defer rows.Close()
-	var fires []fire
-	for rows.Next() {
-		var f fire
-		if err := rows.Scan(&f.ID, &f.ExecuteID, &f.FireTime, &f.StartedAt, &f.Node); err != nil {
-			return nil, fmt.Errorf("read the record of fires: %w", err)
-		}
-		if !w.seen[f.ID] {
-			w.seen[f.ID] = true
-			fires = append(fires, f)
-		}
+	fires = slices.DeleteFunc(fires, func(f fire) bool { return w.seen[f.ID] })
+	for _, f := range fires {
+		w.seen[f.ID] = true
 	}
-	return fires, rows.Err()
+	return fires, nil
 }
 
 func (w *watch) perNode(counts map[string]int) string {
@@ -181,7 +182,7 @@ func (w *watch) notable(f fire) {
 	}
 }
 
-const runningSQL = `SELECT HOST_IP, COUNT(*) FROM QRTZ_RUN WHERE STATE = 'RUNNING' AND HOST_IP IS NOT NULL GROUP BY HOST_IP`
+const runningSQL = `SELECT HOST_IP, COUNT(*) AS N FROM QRTZ_RUN WHERE STATE = 'RUNNING' AND HOST_IP IS NOT NULL GROUP BY HOST_IP`
 
 // kill kills the node that runs the most handlers at the moment.
 func (w *watch) kill(ctx context.Context) error {
@@ -189,7 +190,9 @@ func (w *watch) kill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.victim = slices.MaxFunc(w.nodes, func(a, b *demoNode) int { return cmp.Compare(running[a.id], running[b.id]) })
+	w.victim = slices.MaxFunc(w.nodes, func(a, b *demoNode) int {
+		return cmp.Or(cmp.Compare(running[a.id], running[b.id]), cmp.Compare(w.total[a.id], w.total[b.id]))
+	})
 	if err := w.show(ctx); err != nil {
 		return err
 	}
@@ -200,27 +203,24 @@ func (w *watch) kill(ctx context.Context) error {
 			w.orphan[id] = true
 		}
 	}
-	w.say("KILLED %s (SIGKILL) with %d runs in its hands; %d schedules fired on it last", w.victim.id, running[w.victim.id], len(w.orphan))
+	w.say("KILLED %s (SIGKILL) with %d runs in its hands; %d recorded schedules were with it", w.victim.id, running[w.victim.id], len(w.orphan))
 	return nil
 }
 
 // running counts the runs under way by node.
 func (w *watch) running(ctx context.Context) (map[string]int, error) {
-	rows, err := w.db.QueryContext(ctx, w.prefix.SQL(runningSQL))
-	if err != nil {
+	var counts []struct {
+		Node string `db:"HOST_IP"`
+		N    int    `db:"N"`
+	}
+	if err := w.db.SelectContext(ctx, &counts, w.prefix.SQL(runningSQL)); err != nil {
 		return nil, fmt.Errorf("read running runs: %w", err)
 	}
-	defer rows.Close()
 	running := map[string]int{}
-	for rows.Next() {
-		var node string
-		var n int
-		if err := rows.Scan(&node, &n); err != nil {
-			return nil, fmt.Errorf("read running runs: %w", err)
-		}
-		running[node] = n
+	for _, c := range counts {
+		running[c.Node] = c.N
 	}
-	return running, rows.Err()
+	return running, nil
 }
 
 // restart starts the killed node again.

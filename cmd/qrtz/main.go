@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -108,6 +109,9 @@ func group(cmd *cobra.Command) *cobra.Command {
 	}
 	return cmd
 }
+
+// printf writes for people. If they have stopped reading, that is no error.
+func printf(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
 
 // noArgs refuses arguments.
 func noArgs(cmd *cobra.Command, args []string) error {

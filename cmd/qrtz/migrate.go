@@ -36,7 +36,7 @@ func (g *global) with(ctx context.Context, run func(*database) error) (err error
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.close()) }()
+	defer func() { err = errors.Join(err, d.close(ctx)) }()
 	return run(d)
 }
 
@@ -47,10 +47,10 @@ func migrateUp(ctx context.Context, out io.Writer, d *database) error {
 	}
 	done, err := schema.Up(ctx, db, d.prefix)
 	for _, m := range done {
-		fmt.Fprintf(out, "migration %d (%s) done\n", m.Version, m.Name)
+		printf(out, "migration %d (%s) done\n", m.Version, m.Name)
 	}
 	if err == nil && len(done) == 0 {
-		fmt.Fprintf(out, "up to date: the %s tables have all %d migrations\n", d.prefix, schema.Latest())
+		printf(out, "up to date: the %s tables have all %d migrations\n", d.prefix, schema.Latest())
 	}
 	return err
 }
@@ -97,7 +97,7 @@ func migrateStatus(ctx context.Context, out io.Writer, d *database, asJSON bool)
 		if l.Applied {
 			state = "applied"
 		}
-		fmt.Fprintf(out, "%d  %-7s  %s\n", l.Version, state, l.Name)
+		printf(out, "%d  %-7s  %s\n", l.Version, state, l.Name)
 	}
 	return nil
 }

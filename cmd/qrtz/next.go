@@ -90,16 +90,16 @@ func next(cmd *cobra.Command, expression string, f nextFlags) error {
 }
 
 func printFires(out io.Writer, p preview, f nextFlags, lines []fireLine, after time.Time) {
-	fmt.Fprintf(out, "%s   %s, %s\n\n", p.schedule, p.schedule.Describe(), f.zone)
+	printf(out, "%s   %s, %s\n\n", p.schedule, p.schedule.Describe(), f.zone)
 	for _, l := range lines {
 		note := ""
 		if l.Note != "" {
 			note = "   " + l.Note
 		}
-		fmt.Fprintf(out, "%-42s %s%s\n", l.at.Format("Mon 2006-01-02 15:04:05 MST (-07:00)"), l.at.UTC().Format("2006-01-02 15:04:05Z"), note)
+		printf(out, "%-42s %s%s\n", l.at.Format("Mon 2006-01-02 15:04:05 MST (-07:00)"), l.at.UTC().Format("2006-01-02 15:04:05Z"), note)
 	}
 	if len(lines) < f.n {
-		fmt.Fprintf(out, "It never fires after %s.\n", after.Format(time.RFC3339))
+		printf(out, "It never fires after %s.\n", after.Format(time.RFC3339))
 	}
 }
 

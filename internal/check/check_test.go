@@ -264,7 +264,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"letters, digits and _":           {App: "a", From: t0, Until: t0, RecordTable: "x; DROP TABLE y"},
 	} {
 		_, err := check.Run(t.Context(), w.db, "QRTZ_", opts)
-		assert.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, says)
 	}
 	_, err := check.Run(t.Context(), w.db, "no such;", check.Options{App: "a", From: t0, Until: t0})
 	assert.ErrorContains(t, err, "prefix")

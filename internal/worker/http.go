@@ -60,7 +60,7 @@ func (c httpClass) run(ctx context.Context, _ *qrtz.Run, data json.RawMessage) e
 	if err != nil {
 		return fmt.Errorf("class http: %w%s", err, causeOf(ctx))
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxDrained))
 	if err != nil {
 		return fmt.Errorf("class http: %s %s: %s, then: %w%s", request.Method, request.URL.Redacted(), response.Status, err, causeOf(ctx))
