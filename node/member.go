@@ -49,6 +49,7 @@ type Member struct {
 	cfg   Config
 
 	beating sync.Mutex // one beat at a time
+	fencing sync.Mutex // one call of OnFenced at a time
 
 	mu        sync.Mutex
 	self      Identity
