@@ -251,8 +251,10 @@ func specColumns(d DeclaredSchedule) []any {
 	spec := d.Spec
 	isCron := spec.Kind == Cron
 	return []any{
-		sql.NullString{String: spec.Cron, Valid: isCron}, sql.NullString{String: spec.Zone, Valid: isCron},
-		spec.Repeat, sql.NullInt64{Int64: spec.Every.Milliseconds(), Valid: !isCron},
+		sql.NullString{String: spec.Cron, Valid: isCron},
+		sql.NullString{String: spec.Zone, Valid: isCron},
+		spec.Repeat,
+		sql.NullInt64{Int64: spec.Every.Milliseconds(), Valid: !isCron},
 		millis(spec.Start, 0), millis(spec.End, -1), d.Misfire, d.CatchUpLimit,
 	}
 }

@@ -151,8 +151,7 @@ func (p *Poller) pollLoop(ctx context.Context) {
 
 // nextBeat is the first beat after now of those an interval apart.
 func nextBeat(beat, now time.Time, interval time.Duration) time.Time {
-	missed := now.Sub(beat) / interval
-	return beat.Add((missed + 1) * interval)
+	return now.Add(interval - now.Sub(beat)%interval)
 }
 
 // readDue plans every execute that is ours and fires within the window.

@@ -27,7 +27,8 @@ func twoRows(t *testing.T) *sql.DB {
 
 func bump(ctx context.Context, tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-}, id int) error {
+}, id int,
+) error {
 	_, err := tx.ExecContext(ctx, `UPDATE T SET N = N + 1 WHERE ID = ?`, id)
 	return err
 }

@@ -30,7 +30,7 @@ func buildAndRun(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	binary = filepath.Join(dir, "qrtz")
 	build := exec.Command("go", "build", "-o", binary, "github.com/qrtz-go/qrtz/cmd/qrtz")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -102,7 +102,7 @@ func (c *cluster) worker(id string, flags ...string) *worker {
 	c.t.Helper()
 	log, err := os.OpenFile(filepath.Join(c.dir, id+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(c.t, err)
-	defer log.Close()
+	defer func() { _ = log.Close() }() // the worker has its own
 	cmd := exec.Command(binary, append([]string{"node", "run", "--app", "e2e", "--id", id, "--dsn", c.dsn}, flags...)...)
 	cmd.Stderr = log
 	w := &worker{t: c.t, cmd: cmd, done: make(chan struct{})}

@@ -45,7 +45,7 @@ func TestDatabaseKilledAndRestarted(t *testing.T) {
 	server := testdb.Server(t)
 	root, err := sql.Open("mysql", server.DSN(""))
 	require.NoError(t, err)
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	_, err = root.Exec(`CREATE DATABASE e2e`)
 	require.NoError(t, err)
 	c := newCluster(t, server.DSN("e2e"))
