@@ -3,6 +3,7 @@ package qrtz
 import (
 	"context"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -153,7 +154,8 @@ func (s *session) finished(r execute.Run, startedAt time.Time, err error) {
 	result := execute.Result{RunID: r.ID, Instance: r.Instance, State: execute.Succeeded, Started: startedAt, Finished: s.clock.Now()}
 	if err != nil {
 		result.State, result.Message = execute.Failed, err.Error()
-		s.cfg.Logger.Warn().Int64("run", r.ID).Str("class", r.Class).Time("fire", r.FireTime).Err(err).Msg("run failed")
+		reason, _, _ := strings.Cut(err.Error(), "\n") // the stack of a panic is in QRTZ_RUN
+		s.cfg.Logger.Warn().Int64("run", r.ID).Str("class", r.Class).Time("fire", r.FireTime).Str("reason", reason).Msg("run failed")
 	}
 	s.results.Add(result)
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/qrtz-go/qrtz/internal/outage"
@@ -12,17 +13,16 @@ import (
 // the heartbeats have failed for so long that others may take this node for dead, or have done so, Run
 // calls OnFenced, and joins anew as soon as it can.
 func (m *Member) Run(ctx context.Context) {
+	var lease sync.WaitGroup
+	lease.Go(func() { m.watchLease(ctx) })
+	defer lease.Wait()
 	beat := time.NewTimer(m.cfg.BeatEvery)
 	defer beat.Stop()
-	lease := time.NewTimer(m.leaseLeft())
-	defer lease.Stop()
 	pacer := outage.New(m.cfg.Log, "heartbeat")
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-lease.C:
-			m.fence(fmt.Errorf("%w: no heartbeat has reached the database for %s", ErrFenced, m.leaseTime()))
 		case <-beat.C:
 			began := time.Now()
 			err := m.Beat(ctx)
@@ -31,10 +31,27 @@ func (m *Member) Run(ctx context.Context) {
 			}
 			pause := pacer.Next(err, m.cfg.BeatEvery)
 			beat.Reset(max(0, pause-time.Since(began)))
-			if left := m.leaseLeft(); left > 0 {
-				lease.Reset(left)
-			}
 		}
+	}
+}
+
+// watchLease fences the instance whose lease ends. It does not share a goroutine with the heartbeat: one
+// that hangs, because the network swallows it, must not hold this up.
+func (m *Member) watchLease(ctx context.Context) {
+	timer := time.NewTimer(m.leaseLeft())
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		left := m.leaseLeft()
+		if left <= 0 {
+			m.fence(fmt.Errorf("%w: no heartbeat has reached the database for %s", ErrFenced, m.leaseTime()))
+			left = m.leaseTime() // who joins anew from now on has at least this long
+		}
+		timer.Reset(left)
 	}
 }
 
@@ -80,8 +97,11 @@ func (m *Member) renew(sent time.Time) {
 	m.lease = sent
 }
 
-// fence makes the process give up its runs, once per instance.
+// fence makes the process give up its runs, once per instance. When it returns they are cancelled, whoever
+// called it first.
 func (m *Member) fence(cause error) {
+	m.fencing.Lock()
+	defer m.fencing.Unlock()
 	m.mu.Lock()
 	already := m.fenced
 	m.fenced = true

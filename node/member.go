@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,6 +55,7 @@ type Member struct {
 	cfg   Config
 
 	beating sync.Mutex // one beat at a time
+	fencing sync.Mutex // one call of OnFenced at a time
 
 	mu        sync.Mutex
 	self      Identity
@@ -110,16 +112,14 @@ func (m *Member) joinAs(ctx context.Context, id string) error {
 			return err
 		}
 		holder, _ := find(v, id)
-		if !m.held(v, holder) {
+		switch {
+		case !m.held(v, holder):
 			if taken, err := m.take(ctx, id, holder.Instance); taken || err != nil {
 				return err
 			}
-			continue
-		}
-		if !waitedFor.IsZero() && holder.Heartbeat.After(waitedFor) {
+		case !waitedFor.IsZero() && holder.Heartbeat.After(waitedFor):
 			return fmt.Errorf("join: node id %q is held by process %d on %s, which is alive", id, holder.ProcessID, holder.HostName)
-		}
-		if waitedFor.IsZero() {
+		case waitedFor.IsZero():
 			waitedFor = holder.Heartbeat
 			m.cfg.Log.Info().Str("node", id).Str("holder", holder.HostName).Int("pid", holder.ProcessID).
 				Msg("the node id is still held; waiting for its heartbeat to expire")
@@ -217,9 +217,10 @@ func (m *Member) read(ctx context.Context) (View, error) {
 	return v, nil
 }
 
+// find looks a node up by its id. Ids that differ in case, or in spaces at their end, are one to the server.
 func find(v View, hostIP string) (Node, bool) {
 	for _, n := range v.Nodes {
-		if n.HostIP == hostIP {
+		if strings.EqualFold(strings.TrimRight(n.HostIP, " "), strings.TrimRight(hostIP, " ")) {
 			return n, true
 		}
 	}

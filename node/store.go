@@ -178,8 +178,9 @@ const burySQL = `
 UPDATE QRTZ_NODE SET INSTANCE = NULL, SWITCHED_AT = SWITCHED_AT
  WHERE APPLICATION = ? AND HOST_IP = ? AND INSTANCE = ? AND HEARTBEAT_AT <= ?`
 
-// Bury declares the nodes dead whose heartbeat is not after deadline, and returns them. From then on their
-// instances can neither claim nor write results; a process that is back must join anew.
+// Bury declares the nodes dead whose heartbeat is not after deadline, and returns those that it did not find
+// alive after all. From then on their instances can neither claim nor write results; a process that is back
+// must join anew.
 func (s *Store) Bury(ctx context.Context, deadline time.Time) ([]Node, error) {
 	v, err := s.Read(ctx)
 	if err != nil {
@@ -190,10 +191,13 @@ func (s *Store) Bury(ctx context.Context, deadline time.Time) ([]Node, error) {
 		if n.Instance == 0 || n.Heartbeat.After(deadline) {
 			continue
 		}
-		if _, err := s.db.ExecContext(ctx, s.prefix.SQL(burySQL), s.app, n.HostIP, n.Instance, deadline.UnixMilli()); err != nil {
+		done, err := s.db.ExecContext(ctx, s.prefix.SQL(burySQL), s.app, n.HostIP, n.Instance, deadline.UnixMilli())
+		if err != nil {
 			return dead, fmt.Errorf("declare node %q dead: %w", n.HostIP, err)
 		}
-		dead = append(dead, n)
+		if buried, err := done.RowsAffected(); err == nil && buried == 1 { // only what is said of it depends on this
+			dead = append(dead, n)
+		}
 	}
 	return dead, nil
 }

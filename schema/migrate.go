@@ -109,17 +109,20 @@ func Check(ctx context.Context, db *sql.DB, prefix Prefix) error {
 	return nil
 }
 
-// Print is all migrations as one SQL script.
+// Print is all migrations as one SQL script, to be run on one connection. Up checks the rows of an
+// installation of version 1.3 first; the script does not, and stops where the server refuses one.
 func Print(prefix Prefix) (string, error) {
 	if err := prefix.Validate(); err != nil {
 		return "", err
 	}
 	var b strings.Builder
+	b.WriteString("SET @sql_mode_before = @@SESSION.sql_mode;\n" + permitIDZero + ";\n")
 	b.WriteString(prefix.SQL(createSchemaTable) + ";\n")
 	for _, m := range migrations() {
 		fmt.Fprintf(&b, "\n-- Migration %d: %s\n\n%s\n", m.Version, m.Name, prefix.SQL(strings.TrimSpace(m.SQL)))
 		fmt.Fprintf(&b, "\nINSERT IGNORE INTO %sSCHEMA (VERSION, NAME) VALUES (%d, '%s');\n", prefix, m.Version, m.Name)
 	}
+	b.WriteString("\nSET SESSION sql_mode = @sql_mode_before;\n")
 	return b.String(), nil
 }
 
@@ -151,7 +154,8 @@ func apply(ctx context.Context, conn *sql.Conn, prefix Prefix, m Migration) erro
 // versionWithChecks is the migration that adds CHECK constraints to tables that may hold rows.
 const versionWithChecks = 2
 
-// refuseUnknownStates names the rows that the new CHECK constraints would refuse.
+// refuseUnknownStates names the rows that the new CHECK constraints would refuse. It compares bytes, as they
+// do: to a collation, 'Ý' is a 'Y'.
 func refuseUnknownStates(ctx context.Context, conn *sql.Conn, prefix Prefix) error {
 	const jobStates = `'INIT', 'EXECUTING', 'PAUSED', 'COMPLETE', 'ERROR'`
 	var problems []error
@@ -164,7 +168,7 @@ func refuseUnknownStates(ctx context.Context, conn *sql.Conn, prefix Prefix) err
 	} {
 		var key, value string
 		err := conn.QueryRowContext(ctx, prefix.SQL(fmt.Sprintf( // all from the table above
-			`SELECT %s, %s FROM %s WHERE UPPER(TRIM(%s)) NOT IN (%s) LIMIT 1`,
+			`SELECT %s, %s FROM %s WHERE CAST(UPPER(TRIM(%s)) AS BINARY) NOT IN (%s) LIMIT 1`,
 			c.key, c.column, c.table, c.column, c.allowed))).Scan(&key, &value)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
@@ -178,13 +182,15 @@ func refuseUnknownStates(ctx context.Context, conn *sql.Conn, prefix Prefix) err
 	return errors.Join(problems...)
 }
 
+const permitIDZero = `SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',NO_AUTO_VALUE_ON_ZERO')`
+
 // allowIDZero lets a v1.3 row with id 0 keep it when ids become AUTO_INCREMENT.
 func allowIDZero(ctx context.Context, conn *sql.Conn) (restore func(), err error) {
 	var mode string
 	if err := conn.QueryRowContext(ctx, `SELECT @@SESSION.sql_mode`).Scan(&mode); err != nil {
 		return nil, err
 	}
-	if _, err := conn.ExecContext(ctx, `SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',NO_AUTO_VALUE_ON_ZERO')`); err != nil {
+	if _, err := conn.ExecContext(ctx, permitIDZero); err != nil {
 		return nil, err
 	}
 	return func() {

@@ -28,7 +28,7 @@ func New(log zerolog.Logger, doing string) *Pacer {
 }
 
 // Next is how long to wait before the next try: normal after a success, and after a failure a jittered
-// pause that grows from 0.1 to 2 seconds, though never longer than normal.
+// pause that grows from 0.1 to 2 seconds, though never longer than normal (or 0.1 seconds, if normal is less).
 func (p *Pacer) Next(err error, normal time.Duration) time.Duration {
 	if err == nil {
 		if p.failures > 0 {

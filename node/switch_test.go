@@ -1,0 +1,190 @@
+package node
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/schema"
+)
+
+const (
+	stopApp  = `UPDATE QRTZ_APP SET STATE = 'N' WHERE APPLICATION = 'a'`
+	startApp = `UPDATE QRTZ_APP SET STATE = 'Y' WHERE APPLICATION = 'a'`
+)
+
+func sync3(t *testing.T, db *sqlx.DB) (states [3]string) {
+	t.Helper()
+	require.NoError(t, NewStore(db, schema.DefaultPrefix, "a").SyncSwitches(t.Context()))
+	for i, id := range []string{"one", "two", "three"} {
+		r := readRow(t, db, id)
+		states[i] = r.State
+		if r.ByApp {
+			states[i] += " by app"
+		}
+	}
+	return states
+}
+
+func TestSyncSwitches(t *testing.T) {
+	db := newDB(t)
+	for _, id := range []string{"one", "two", "three"} {
+		joined(t, db, id)
+	}
+	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'N' WHERE HOST_IP = 'three'`)
+	assert.Equal(t, [3]string{"Y", "Y", "N"}, sync3(t, db), "an app that is on touches nothing")
+
+	run(t, db, stopApp)
+	off := [3]string{"N by app", "N by app", "N"}
+	assert.Equal(t, off, sync3(t, db))
+	assert.Equal(t, off, sync3(t, db), "twice is once")
+
+	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'Y' WHERE HOST_IP = 'two'`)
+	assert.Equal(t, off, sync3(t, db), "a node is not on while its app is off")
+
+	run(t, db, startApp)
+	assert.Equal(t, [3]string{"Y", "Y", "N"}, sync3(t, db), "an operator's stop stays")
+
+	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'Y' WHERE HOST_IP = 'three'`)
+	assert.Equal(t, [3]string{"Y", "Y", "Y"}, sync3(t, db))
+}
+
+// An operator starts a node by hand that the app's stop has marked. A later stop of that node is the
+// operator's: the mark must not start it again.
+func TestAMarkIsForgotten(t *testing.T) {
+	db := newDB(t)
+	for _, id := range []string{"one", "two", "three"} {
+		joined(t, db, id)
+	}
+	run(t, db, stopApp)
+	sync3(t, db)
+	run(t, db, startApp)
+	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'Y' WHERE HOST_IP = 'one'`)
+	assert.Equal(t, [3]string{"Y", "Y", "Y"}, sync3(t, db))
+	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'N' WHERE HOST_IP = 'one'`)
+	assert.Equal(t, [3]string{"N", "Y", "Y"}, sync3(t, db))
+}
+
+func TestOtherAppsAreLeftAlone(t *testing.T) {
+	db := newDB(t)
+	run(t, db, `INSERT INTO QRTZ_APP (APPLICATION, STATE) VALUES ('b', 'Y')`)
+	joined(t, db, "one")
+	run(t, db, `INSERT INTO QRTZ_NODE (APPLICATION, HOST_IP, HOST_NAME, STATE, TIME_CHECK) VALUES ('b', 'x', '', 'Y', 0)`)
+	run(t, db, stopApp)
+	require.NoError(t, NewStore(db, schema.DefaultPrefix, "a").SyncSwitches(t.Context()))
+	var state string
+	require.NoError(t, db.GetContext(t.Context(), &state, `SELECT STATE FROM QRTZ_NODE WHERE APPLICATION = 'b'`))
+	assert.Equal(t, "Y", state)
+}
+
+func TestANodeResumesBeforeItClaims(t *testing.T) {
+	for name, c := range map[string]struct{ off, on string }{
+		"node": {`UPDATE QRTZ_NODE SET STATE = 'N'`, `UPDATE QRTZ_NODE SET STATE = 'Y'`},
+		"app":  {stopApp, startApp},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := newDB(t)
+			m, _ := joined(t, db, "n")
+			v := m.View()
+			require.True(t, v.Claiming())
+
+			run(t, db, c.off)
+			v = refreshed(t, m)
+			assert.False(t, v.Claiming())
+			assert.WithinDuration(t, v.At, v.Me.OffSince, time.Second)
+			_, resuming := v.Resuming()
+			assert.False(t, resuming, "it is off")
+			noted := readRow(t, db, "n").OffSince
+			require.True(t, noted.Valid)
+			refreshed(t, m)
+			assert.Equal(t, noted, readRow(t, db, "n").OffSince, "noted once")
+
+			var before int64
+			require.NoError(t, db.GetContext(t.Context(), &before, `SELECT `+schema.NowMillisSQL))
+			run(t, db, c.on)
+			v = refreshed(t, m)
+			assert.False(t, v.Claiming(), "not yet: what was due meanwhile is to be passed over first")
+			since, resuming := v.Resuming()
+			assert.True(t, resuming)
+			assert.GreaterOrEqual(t, since.UnixMilli(), before, "fires count from the switch on")
+			assert.False(t, since.After(v.At))
+
+			require.NoError(t, m.Resumed(t.Context()))
+			v = m.View()
+			assert.True(t, v.Claiming())
+			_, resuming = v.Resuming()
+			assert.False(t, resuming)
+			assert.False(t, readRow(t, db, "n").OffSince.Valid)
+		})
+	}
+}
+
+func TestANodeThatIsStillOffDoesNotResume(t *testing.T) {
+	db := newDB(t)
+	m, _ := joined(t, db, "n")
+	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'N'`)
+	refreshed(t, m)
+	require.NoError(t, m.Resumed(t.Context()))
+	assert.True(t, readRow(t, db, "n").OffSince.Valid)
+}
+
+// A node that restarts while it is off must pass over what was due before it claims.
+func TestARestartRemembersThatItWasOff(t *testing.T) {
+	db := newDB(t)
+	m, _ := joined(t, db, "n")
+	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'N'`)
+	refreshed(t, m)
+	require.NoError(t, m.Leave(t.Context()))
+	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'Y'`)
+	again, _ := joined(t, db, "n")
+	v := again.View()
+	assert.False(t, v.Claiming())
+	_, resuming := v.Resuming()
+	assert.True(t, resuming)
+}
+
+func TestOurOwnWritesAreNotSwitches(t *testing.T) {
+	db := newDB(t)
+	m, _ := joined(t, db, "n")
+	self := m.Self()
+	s := m.store
+	ours := func() {
+		require.NoError(t, s.Beat(t.Context(), self.HostIP, self.Instance, time.Minute))
+		require.NoError(t, s.SawOff(t.Context(), self.HostIP, self.Instance))
+		require.NoError(t, s.Resumed(t.Context(), self.HostIP, self.Instance))
+		_, err := s.Bury(t.Context(), time.Now().Add(time.Hour))
+		require.NoError(t, err)
+		taken, err := s.Take(t.Context(), process{hostIP: "n", hostName: "h"}, 0, self.Instance)
+		require.NoError(t, err)
+		require.True(t, taken)
+		require.NoError(t, s.Leave(t.Context(), self.HostIP, self.Instance))
+		taken, err = s.Take(t.Context(), process{hostIP: "n", hostName: "h"}, 0, self.Instance)
+		require.NoError(t, err)
+		require.True(t, taken)
+	}
+	ours()
+	assert.False(t, readRow(t, db, "n").Switched.Valid, "nobody has switched it yet")
+	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'N'`)
+	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'Y'`)
+	stamped := readRow(t, db, "n").Switched
+	require.True(t, stamped.Valid)
+	ours()
+	assert.Equal(t, stamped, readRow(t, db, "n").Switched)
+}
+
+func TestSwitchedAtIsReadInAnyTimeZone(t *testing.T) {
+	db := newDB(t)
+	db.SetMaxOpenConns(1)
+	m, _ := joined(t, db, "n")
+	run(t, db, `SET SESSION time_zone = '+05:45'`)
+	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'N'`)
+	run(t, db, stopApp)
+	run(t, db, `SET SESSION time_zone = '-09:30'`)
+	v, err := m.store.Read(t.Context())
+	require.NoError(t, err)
+	assert.WithinDuration(t, v.At, v.Nodes[0].SwitchedAt, time.Second)
+	assert.WithinDuration(t, v.At, v.AppSwitchedAt, time.Second)
+}

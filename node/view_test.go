@@ -1,0 +1,180 @@
+package node
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var noon = time.UnixMilli(1_700_000_000_000)
+
+// cluster is a view at noon of nodes that are on, alive and handle the class "c", as node me sees it.
+func cluster(me int, nodes ...Node) View {
+	v := View{At: noon, AppOn: true, timeout: 22500 * time.Millisecond, fresh: 7500 * time.Millisecond, Nodes: nodes}
+	v.Me = nodes[me]
+	return v
+}
+
+func live(id string, classes ...string) Node {
+	return Node{HostIP: id, On: true, Instance: 1, Heartbeat: noon.Add(-time.Second), Classes: classes, seed: seedOf(id)}
+}
+
+func five() []Node {
+	var nodes []Node
+	for i := range 5 {
+		nodes = append(nodes, live(fmt.Sprintf("10.0.0.%d", i+1), "c"))
+	}
+	return nodes
+}
+
+// ranks is what each of the nodes takes for its own rank.
+func ranks(nodes []Node, id int64) []int {
+	var all []int
+	for me := range nodes {
+		v := cluster(me, nodes...)
+		all = append(all, v.Rank("c", id))
+	}
+	return all
+}
+
+func owner(nodes []Node, id int64) string {
+	for i, r := range ranks(nodes, id) {
+		if r == 0 {
+			return nodes[i].HostIP
+		}
+	}
+	return ""
+}
+
+func TestNodesAgreeOnTheirRanks(t *testing.T) {
+	nodes := five()
+	for id := range int64(1000) {
+		require.ElementsMatch(t, []int{0, 1, 2, 3, 4}, ranks(nodes, id-500), "id %d", id-500)
+	}
+}
+
+func TestOwnersAreBalanced(t *testing.T) {
+	for name, nodes := range map[string][]Node{
+		"addresses": five(),
+		"one host":  {live("10.1.2.3", "c"), live("10.1.2.3#2", "c"), live("10.1.2.3#3", "c"), live("10.1.2.3#4", "c"), live("10.1.2.3#5", "c")},
+		"pods":      {live("web-0", "c"), live("web-1", "c"), live("web-2", "c"), live("web-3", "c"), live("web-4", "c")},
+	} {
+		const many = 10_000
+		owned := map[string]int{}
+		for id := range int64(many) {
+			owned[owner(nodes, id+1)]++
+		}
+		for _, n := range nodes {
+			assert.InEpsilon(t, many/len(nodes), owned[n.HostIP], 0.1, "%s of %s", n.HostIP, name)
+		}
+	}
+}
+
+func TestOnlyTheLostNodesIDsMove(t *testing.T) {
+	before := five()
+	lost := before[2].HostIP
+	for _, lose := range []func(*Node){
+		func(n *Node) { n.Instance = 0 },
+		func(n *Node) { n.On = false },
+		func(n *Node) { n.Heartbeat = noon.Add(-8 * time.Second) }, // one beat missed, long before it is dead
+		func(n *Node) { n.OffSince = noon },
+		func(n *Node) { n.Classes = []string{"d"} },
+	} {
+		after := five()
+		lose(&after[2])
+		heirs := map[string]int{}
+		for id := range int64(2000) {
+			was, is := owner(before, id), ownerAmong(after, 2, id)
+			if was == lost {
+				heirs[is]++
+			} else {
+				require.Equal(t, was, is, "id %d", id)
+			}
+		}
+		assert.Len(t, heirs, 4, "its ids are spread over all who are left")
+	}
+}
+
+// ownerAmong leaves out a node that does not ask any more.
+func ownerAmong(nodes []Node, without int, id int64) string {
+	for i, r := range ranks(nodes, id) {
+		if r == 0 && i != without {
+			return nodes[i].HostIP
+		}
+	}
+	return ""
+}
+
+func TestRankLooksAtTheClass(t *testing.T) {
+	v := cluster(0, live("a", "mine"), live("b", "other"), live("c", "other"))
+	for id := range int64(100) {
+		assert.Zero(t, v.Rank("mine", id))
+	}
+}
+
+func TestClaiming(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*View)
+		want   bool
+	}{
+		"all is well":    {func(*View) {}, true},
+		"app off":        {func(v *View) { v.AppOn = false }, false},
+		"node off":       {func(v *View) { v.Me.On = false }, false},
+		"resuming":       {func(v *View) { v.Me.OffSince = noon }, false},
+		"row lost":       {func(v *View) { v.Me = Node{} }, false},
+		"just alive":     {func(v *View) { v.Me.Heartbeat = noon.Add(-v.timeout) }, true},
+		"heartbeat late": {func(v *View) { v.Me.Heartbeat = noon.Add(-v.timeout - 1) }, false},
+	} {
+		v := cluster(0, live("a", "c"))
+		c.change(&v)
+		assert.Equal(t, c.want, v.Claiming(), name)
+	}
+}
+
+// Fires count again from the latest of: seen off, switched on, app switched on.
+func TestResumingCountsFromTheLastSwitch(t *testing.T) {
+	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
+	for _, c := range []struct{ off, node, app, want time.Time }{
+		{at(1), time.Time{}, time.Time{}, at(1)},
+		{at(1), at(2), time.Time{}, at(2)},
+		{at(1), at(2), at(3), at(3)},
+		{at(4), at(2), at(3), at(4)},
+	} {
+		v := cluster(0, live("a"))
+		v.Me.OffSince, v.Me.SwitchedAt, v.AppSwitchedAt = c.off, c.node, c.app
+		since, ok := v.Resuming()
+		assert.True(t, ok)
+		assert.Equal(t, c.want, since)
+		v.AppOn = false
+		_, ok = v.Resuming()
+		assert.False(t, ok)
+	}
+	v := cluster(0, live("a"))
+	_, ok := v.Resuming()
+	assert.False(t, ok, "it was never off")
+}
+
+func TestClasses(t *testing.T) {
+	off, dead, resuming := live("off", "a", "shared"), live("dead", "dead"), live("resuming", "resuming")
+	off.On, resuming.OffSince = false, noon
+	dead.Heartbeat = noon.Add(-time.Hour)
+	v := cluster(0, live("me", "mine", "shared"), off, dead, resuming, live("other", "b", "shared"))
+
+	assert.Equal(t, []string{"b", "mine", "shared"}, v.ClassesClaimed())
+	assert.Equal(t, []string{"a", "b", "mine", "resuming", "shared"}, v.ClassesHandled())
+	assert.Equal(t, []string{"a", "resuming"}, v.ClassesOff())
+	for class, handled := range map[string]bool{"a": true, "b": true, "mine": true, "dead": false, "nobody's": false} {
+		assert.Equal(t, handled, v.Handles(class), class)
+	}
+	asked := []string{"shared", "mine", "a", "b", "dead", "resuming"}
+	assert.Equal(t, []string{"shared", "b"}, v.ClaimedElsewhere(asked))
+	assert.Equal(t, []string{"shared", "mine", "a", "b", "dead", "resuming"}, asked, "the argument is the caller's")
+
+	v.AppOn = false
+	assert.Empty(t, v.ClassesClaimed())
+	assert.Equal(t, v.ClassesHandled(), v.ClassesOff())
+	assert.Empty(t, v.ClaimedElsewhere(asked))
+}

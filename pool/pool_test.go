@@ -1,0 +1,212 @@
+package pool_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/pool"
+)
+
+func TestReserveTakesWhatIsFree(t *testing.T) {
+	p := pool.New(3)
+	assert.Equal(t, 3, p.Free())
+	assert.Equal(t, 2, p.Reserve(2))
+	assert.Equal(t, 1, p.Free())
+	assert.Equal(t, 1, p.Reserve(5), "no more than are free")
+	assert.Zero(t, p.Reserve(1))
+	assert.Zero(t, p.Reserve(0))
+	assert.Zero(t, p.Reserve(-1))
+	p.Release(2)
+	assert.Equal(t, 2, p.Free())
+	p.Release(0)
+	p.Release(-7)
+	assert.Equal(t, 2, p.Free(), "nothing was given back")
+	assert.Equal(t, 3, p.Size())
+}
+
+func TestGoFreesItsSlotWhenTheFunctionReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, end := pool.New(2), make(chan struct{})
+		require.Equal(t, 2, p.Reserve(2))
+		p.Go(func() { <-end })
+		p.Go(func() {})
+		synctest.Wait()
+		assert.Equal(t, 1, p.Free())
+		close(end)
+		synctest.Wait()
+		assert.Equal(t, 2, p.Free())
+	})
+}
+
+func TestResize(t *testing.T) {
+	p := pool.New(4)
+	require.Equal(t, 3, p.Reserve(3))
+	p.Resize(2)
+	assert.Equal(t, 2, p.Size())
+	assert.Zero(t, p.Free(), "not negative while three run on two slots")
+	assert.Zero(t, p.Reserve(1))
+	p.Release(1)
+	assert.Zero(t, p.Free())
+	p.Release(1)
+	assert.Equal(t, 1, p.Free())
+	p.Resize(10)
+	assert.Equal(t, 9, p.Reserve(100))
+}
+
+func TestFreedWakesWhoWaits(t *testing.T) {
+	for name, free := range map[string]func(*pool.Pool){
+		"release": func(p *pool.Pool) { p.Release(1) },
+		"return":  func(p *pool.Pool) { p.Go(func() {}) },
+		"resize":  func(p *pool.Pool) { p.Resize(2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := pool.New(1)
+				p.Reserve(1)
+				woken := false
+				go func() {
+					<-p.Freed()
+					woken = true
+				}()
+				synctest.Wait()
+				assert.False(t, woken)
+				free(p)
+				synctest.Wait()
+				assert.True(t, woken)
+				assert.Equal(t, 1, p.Free())
+			})
+		})
+	}
+}
+
+// Nobody is listening while several slots come free: none of them may block, and one word is kept.
+func TestFreedNeverBlocks(t *testing.T) {
+	p := pool.New(3)
+	p.Reserve(3)
+	p.Release(1)
+	p.Release(1)
+	p.Resize(4)
+	p.Release(1)
+	select {
+	case <-p.Freed():
+	default:
+		t.Error("nothing was said")
+	}
+	select {
+	case <-p.Freed():
+		t.Error("said twice")
+	default:
+	}
+}
+
+func TestDrainOfAnIdlePool(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.NoError(t, pool.New(1).Drain(ctx), "there is nothing to wait for")
+}
+
+func TestDrainWaitsForAllThatIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pool.New(3)
+		require.Equal(t, 3, p.Reserve(3))
+		p.Go(func() { time.Sleep(time.Second) })
+		p.Go(func() { time.Sleep(5 * time.Second) })
+		time.AfterFunc(2*time.Second, func() { p.Release(1) })
+		began := time.Now()
+		var waiters sync.WaitGroup
+		for range 3 {
+			waiters.Go(func() {
+				assert.NoError(t, p.Drain(t.Context()))
+				assert.Equal(t, 5*time.Second, time.Since(began))
+			})
+		}
+		waiters.Wait()
+		assert.Equal(t, 3, p.Free())
+	})
+}
+
+func TestDrainGivesUpAndCanBeTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		impatient := errors.New("drain timeout")
+		p := pool.New(1)
+		p.Reserve(1)
+		p.Go(func() { time.Sleep(time.Minute) })
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, impatient)
+		defer cancel()
+		began := time.Now()
+		assert.ErrorIs(t, p.Drain(ctx), impatient)
+		assert.Equal(t, time.Second, time.Since(began))
+		assert.Zero(t, p.Free())
+		assert.NoError(t, p.Drain(t.Context()))
+		assert.Equal(t, time.Minute, time.Since(began))
+
+		p.Reserve(1) // and a pool that was drained works on
+		p.Go(func() { time.Sleep(time.Second) })
+		assert.NoError(t, p.Drain(t.Context()))
+		assert.Equal(t, time.Minute+time.Second, time.Since(began))
+	})
+}
+
+// Many goroutines reserve, run and release at once: never more run than the pool has slots, none is lost,
+// and who waits for a free slot is always woken.
+func TestManyAtOnce(t *testing.T) {
+	const size, takers, each = 8, 20, 200
+	p := pool.New(size)
+	var running, most, ran atomic.Int64
+	job := func() {
+		now := running.Add(1)
+		for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
+		}
+		ran.Add(1)
+		running.Add(-1)
+	}
+	var wg sync.WaitGroup
+	for i := range takers {
+		wg.Go(func() {
+			for left := each; left > 0; {
+				n := p.Reserve(min(left, 1+i%3))
+				if n == 0 {
+					waitForSlot(p)
+					continue
+				}
+				if i%4 == 0 && left%5 == 0 {
+					p.Release(1) // a claim that was lost
+					n--
+				}
+				for range n {
+					p.Go(job)
+				}
+				left -= max(n, 1)
+			}
+		})
+	}
+	wg.Go(func() {
+		for range 100 {
+			p.Resize(size - 3)
+			_ = p.Free()
+			p.Resize(size)
+		}
+	})
+	wg.Wait()
+	require.NoError(t, p.Drain(t.Context()))
+	assert.Equal(t, size, p.Free())
+	assert.LessOrEqual(t, most.Load(), int64(size))
+	assert.Positive(t, ran.Load())
+	assert.Zero(t, running.Load())
+}
+
+// waitForSlot waits for a free slot. Freed has one waiter in qrtz; here are many, so that each also looks again.
+func waitForSlot(p *pool.Pool) {
+	select {
+	case <-p.Freed():
+	case <-time.After(time.Millisecond):
+	}
+}
