@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -183,7 +182,7 @@ func TestASecondSignalQuitsAtOnce(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "a second signal quits at once") }, 10*time.Second, 10*time.Millisecond)
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	var exit *exec.ExitError
-	require.True(t, errors.As(cmd.Wait(), &exit))
+	require.ErrorAs(t, cmd.Wait(), &exit)
 	assert.Equal(t, 130, exit.ExitCode())
 }
 
