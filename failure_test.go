@@ -133,7 +133,7 @@ func TestAFencedNodeGivesUpItsRunsAndJoinsAnew(t *testing.T) {
 	close(lost)
 	ticking(t, s, 1, 100*time.Millisecond)
 	c.ran(3, 5*time.Second, all)
-	require.Equal(t, "LOST", c.text(`SELECT STATE FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID WHERE J.NAME = 'long'`))
+	require.Equal(t, "LOST", c.text(`SELECT R.STATE FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID WHERE J.NAME = 'long'`))
 }
 
 func TestConfigNamesWhatIsWrong(t *testing.T) {
