@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -56,8 +57,8 @@ func (d *demo) startNodes(ctx context.Context, n int) error {
 }
 
 const metSQL = `
-SELECT COUNT(*) FROM QRTZ_NODE
- WHERE APPLICATION = ? AND INSTANCE IS NOT NULL AND HEARTBEAT_AT > (SELECT MAX(JOINED_AT) FROM QRTZ_NODE WHERE APPLICATION = ?)`
+SELECT COUNT(*) = ? AND MIN(HEARTBEAT_AT) > MAX(JOINED_AT) FROM QRTZ_NODE
+ WHERE APPLICATION = ? AND INSTANCE IS NOT NULL`
 
 // waitMet waits until each node has had a heartbeat, and so a look around, since the last one joined.
 func (d *demo) waitMet(ctx context.Context, n int) error {
@@ -65,9 +66,9 @@ func (d *demo) waitMet(ctx context.Context, n int) error {
 	defer cancel()
 	printf(d.out, "waiting for a heartbeat of each, by which it sees the others …\n")
 	return every(ctx, 50*time.Millisecond, func() (bool, error) {
-		met := 0
-		err := d.db.GetContext(ctx, &met, d.prefix.SQL(metSQL), demoApp, demoApp)
-		return met >= n-1, errors.Join(err, d.unexpectedEnd()) // the last one has seen all when it joined
+		var met sql.NullBool
+		err := d.db.GetContext(ctx, &met, d.prefix.SQL(metSQL), n, demoApp)
+		return met.Bool, errors.Join(err, d.unexpectedEnd())
 	})
 }
 

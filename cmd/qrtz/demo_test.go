@@ -39,7 +39,7 @@ func TestAKilledDemoLeavesNoNodes(t *testing.T) {
 	require.NoError(t, err)
 	cfg.DBName = ""
 	var out lockedBuffer
-	cmd := command(t, nil, "demo", "--for", "10s", "--dsn", cfg.FormatDSN())
+	cmd := command(t, []string{"TMPDIR=" + t.TempDir()}, "demo", "--for", "10s", "--dsn", cfg.FormatDSN())
 	cmd.Stdout = &out
 	require.NoError(t, cmd.Start())
 	require.Eventually(t, func() bool { return strings.Contains(out.String(), "schedules, from") }, 20*time.Second, 10*time.Millisecond)

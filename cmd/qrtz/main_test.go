@@ -119,7 +119,7 @@ func TestAWrongDSN(t *testing.T) {
 
 func TestMigrate(t *testing.T) {
 	env := []string{"QRTZ_DSN=" + testdb.DSN(t)}
-	assert.Equal(t, "1  missing  version_1_3\n2  missing  cluster\n", run(t, env, "migrate", "status").stdout[:46])
+	assert.Contains(t, run(t, env, "migrate", "status").stdout, "1  missing  version_1_3\n2  missing  cluster\n")
 	assert.Contains(t, run(t, env, "node", "run", "--app", "a").stderr, "run `qrtz migrate up`")
 	r := run(t, env, "migrate", "up")
 	assert.Zero(t, r.code)

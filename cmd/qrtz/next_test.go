@@ -31,7 +31,7 @@ func TestNextSaysWhatTheClockDoes(t *testing.T) {
 		{nightly, "2027-10-31", false, []string{"first pass: the clock shows this time twice; by Quartz's rule: 2027-10-31 02:30:00 CET", ""}},
 		{nightly, "2027-10-31", true, []string{"second pass: the clock shows this time twice; by qrtz's own rule: 2027-10-31 02:30:00 CEST", ""}},
 		{halfHourly, "2027-03-28T01:00", false, []string{"", "", ""}},
-		{halfHourly, "2027-10-31T02:59:59+02:00", false, []string{"second pass: the clock shows this time twice; by Quartz's rule: 2027-10-31 03:00:00 CET", "second pass", ""}},
+		{halfHourly, "2027-10-31T02:59:59+02:00", false, []string{"second pass: the clock shows this time twice", "second pass", ""}},
 	} {
 		args := []string{"next", c.expression, "--tz", "Europe/Berlin", "--after", c.after, "--json"}
 		if c.quartz {
