@@ -114,7 +114,7 @@ func TestABuriedMemberJoinsAnew(t *testing.T) {
 	run(t, db, `UPDATE QRTZ_NODE SET INSTANCE = NULL`) // what Bury does
 	require.NoError(t, m.Beat(t.Context()))
 	require.Len(t, f.all(), 1)
-	assert.ErrorIs(t, f.all()[0].cause, ErrFenced)
+	require.ErrorIs(t, f.all()[0].cause, ErrFenced)
 	assert.Equal(t, "n", m.Self().HostIP)
 	assert.NotEqual(t, old.Instance, m.Self().Instance)
 	assert.Equal(t, m.Self().Instance, readRow(t, db, "n").Instance.Int64)
