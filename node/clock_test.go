@@ -97,7 +97,7 @@ func TestAFailedMeasurementKeepsTheLast(t *testing.T) {
 	network.hang()
 	ctx, cancel := context.WithTimeout(t.Context(), beatEvery)
 	defer cancel()
-	assert.ErrorIs(t, c.Measure(ctx), context.DeadlineExceeded)
+	require.ErrorIs(t, c.Measure(ctx), context.DeadlineExceeded)
 	now := c.Now()
 	assert.False(t, now.After(databaseTime(t, open(t, dsn))))
 	assert.WithinDuration(t, time.Now(), now, time.Second)

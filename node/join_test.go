@@ -122,7 +122,7 @@ func TestIDsThatTheServerTakesForOne(t *testing.T) {
 		holder, _ := joined(t, db, "pod-1")
 		ctx, cancel := context.WithTimeout(t.Context(), beatEvery)
 		late, _ := member(t, db, other)
-		assert.ErrorIs(t, late.Join(ctx), context.DeadlineExceeded, "it is held")
+		require.ErrorIs(t, late.Join(ctx), context.DeadlineExceeded, "it is held")
 		cancel()
 		require.NoError(t, holder.Leave(t.Context()))
 		require.NoError(t, late.Join(t.Context()))

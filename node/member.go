@@ -153,14 +153,15 @@ func livesHere(instance int64) bool {
 
 func (m *Member) take(ctx context.Context, id string, previous int64) (bool, error) {
 	self := Identity{HostIP: id, HostName: hostName(), Instance: rand.Int64()}
+	instances.Store(self.Instance, true) // before others of this process can read the row, and take it for a dead one's
 	sent := time.Now()
 	taken, err := m.store.Take(ctx, process{
 		hostIP: id, hostName: self.HostName, processID: os.Getpid(), classes: m.cfg.Classes, version: m.cfg.Version, skew: m.clock.Skew(),
 	}, previous, self.Instance)
 	if err != nil || !taken {
+		instances.Delete(self.Instance)
 		return false, err
 	}
-	instances.Store(self.Instance, true)
 	m.mu.Lock()
 	if m.self.Instance != 0 {
 		instances.Delete(m.self.Instance)

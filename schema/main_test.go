@@ -36,7 +36,7 @@ func rows(t *testing.T, db *sql.DB, query string, args ...any) []string {
 	t.Helper()
 	r, err := db.QueryContext(t.Context(), query, args...)
 	require.NoError(t, err, query)
-	defer r.Close()
+	defer func() { require.NoError(t, r.Close()) }()
 	columns, err := r.Columns()
 	require.NoError(t, err)
 	values, into := make([]sql.NullString, len(columns)), make([]any, len(columns))

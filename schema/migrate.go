@@ -46,7 +46,7 @@ func Up(ctx context.Context, db *sql.DB, prefix Prefix) ([]Migration, error) {
 	if err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	restore, err := allowIDZero(ctx, conn)
 	if err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
@@ -78,7 +78,7 @@ func Status(ctx context.Context, db *sql.DB, prefix Prefix) ([]Migration, error)
 	if err != nil {
 		return nil, fmt.Errorf("read schema version: %w", err)
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // Err says what there is to say
 	for rows.Next() {
 		var v int
 		if err := rows.Scan(&v); err != nil {

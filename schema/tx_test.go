@@ -25,11 +25,13 @@ func twoRows(t *testing.T) *sql.DB {
 	return db
 }
 
-func bump(ctx context.Context, tx interface {
+// execer is a pool, a connection or a transaction.
+type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-}, id int,
-) error {
-	_, err := tx.ExecContext(ctx, `UPDATE T SET N = N + 1 WHERE ID = ?`, id)
+}
+
+func bump(ctx context.Context, on execer, id int) error {
+	_, err := on.ExecContext(ctx, `UPDATE T SET N = N + 1 WHERE ID = ?`, id)
 	return err
 }
 
@@ -107,7 +109,7 @@ func TestInTxGivesUp(t *testing.T) {
 		tries++
 		return victim
 	})
-	assert.ErrorIs(t, err, victim)
+	require.ErrorIs(t, err, victim)
 	assert.Equal(t, 8, tries)
 
 	tries = 0
@@ -132,8 +134,8 @@ func TestInTxGivesUpWhenItsContextEnds(t *testing.T) {
 		cancel(gone)
 		return victim
 	})
-	assert.ErrorIs(t, err, gone)
-	assert.ErrorIs(t, err, victim, "says what it was trying to get past")
+	require.ErrorIs(t, err, gone)
+	require.ErrorIs(t, err, victim, "says what it was trying to get past")
 	assert.Equal(t, 1, tries)
 }
 
