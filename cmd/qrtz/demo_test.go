@@ -1,3 +1,5 @@
+//go:build unix
+
 package main_test
 
 import (
@@ -17,16 +19,28 @@ import (
 	"github.com/qrtz-go/qrtz/internal/testdb"
 )
 
+// TestDemo runs it on a server of the user's, with another prefix.
 func TestDemo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 15 seconds")
 	}
-	r := run(t, nil, "demo", "--for", "10s")
+	cfg := serverConfig(t)
+	r := run(t, []string{"QRTZ_DSN=" + cfg.FormatDSN()}, "demo", "--for", "10s", "--prefix", "X_")
 	assert.Zero(t, r.code)
 	for _, want := range []string{`KILLED node-\d \(SIGKILL\)`, `taken over from node-\d: `, `STARTED node-\d again`, `double +0`, `missing +0`, `early +0`, `No fire was run twice`} {
 		assert.Regexp(t, want, r.stdout)
 	}
 	assert.Empty(t, r.stderr)
+	require.Error(t, openDemo(t, cfg, r.stdout).PingContext(t.Context()), "its database has been dropped")
+}
+
+// serverConfig is how to reach the test server, without a database.
+func serverConfig(t *testing.T) *mysql.Config {
+	t.Helper()
+	cfg, err := mysql.ParseDSN(testdb.DSN(t))
+	require.NoError(t, err)
+	cfg.DBName = ""
+	return cfg
 }
 
 // TestAKilledDemoLeavesNoNodes kills the demo itself in the middle; what it leaves in the database of the user's
@@ -35,9 +49,7 @@ func TestAKilledDemoLeavesNoNodes(t *testing.T) {
 	if _, err := os.Stat("/proc/self"); err != nil {
 		t.Skip("only Linux tells children that their parent has died")
 	}
-	cfg, err := mysql.ParseDSN(testdb.DSN(t))
-	require.NoError(t, err)
-	cfg.DBName = ""
+	cfg := serverConfig(t)
 	var out lockedBuffer
 	cmd := command(t, []string{"TMPDIR=" + t.TempDir()}, "demo", "--for", "10s", "--dsn", cfg.FormatDSN())
 	cmd.Stdout = &out
@@ -55,19 +67,27 @@ func TestAKilledDemoLeavesNoNodes(t *testing.T) {
 	dropDemo(t, cfg, out.String())
 }
 
-// TestAnInterruptedDemoCleansUp sends the demo what Ctrl-C sends.
+// TestAnInterruptedDemoCleansUp sends the demo, on its own server, what Ctrl-C sends.
 func TestAnInterruptedDemoCleansUp(t *testing.T) {
-	cfg, err := mysql.ParseDSN(testdb.DSN(t))
-	require.NoError(t, err)
+	temp := t.TempDir()
 	var out lockedBuffer
-	cmd := command(t, nil, "demo", "--for", "10s", "--dsn", cfg.FormatDSN())
+	cmd := command(t, []string{"TMPDIR=" + temp}, "demo", "--for", "10s")
 	cmd.Stdout = &out
 	require.NoError(t, cmd.Start())
 	require.Eventually(t, func() bool { return strings.Contains(out.String(), "schedules, from") }, 20*time.Second, 10*time.Millisecond)
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	require.Error(t, cmd.Wait())
 	assert.Equal(t, 130, cmd.ProcessState.ExitCode())
-	assert.Error(t, openDemo(t, cfg, out.String()).PingContext(t.Context()), "the database has been dropped")
+	left, err := os.ReadDir(temp)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+	pids := regexp.MustCompile(`process (\d+)`).FindAllStringSubmatch(out.String(), -1)
+	require.Len(t, pids, 4, "a server and three nodes")
+	for _, match := range pids {
+		pid, err := strconv.Atoi(match[1])
+		require.NoError(t, err)
+		assert.True(t, gone(pid), "process %d", pid)
+	}
 }
 
 // openDemo opens the database that a demo has made.

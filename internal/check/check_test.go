@@ -269,3 +269,26 @@ func TestOptionsAreChecked(t *testing.T) {
 	_, err := check.Run(t.Context(), w.db, "no such;", check.Options{App: "a", From: t0, Until: t0})
 	assert.ErrorContains(t, err, "prefix")
 }
+
+// TestOnlyWhatWasActiveIsExpected leaves execute 1 with runs of its first three fires, the fourth being next.
+func TestOnlyWhatWasActiveIsExpected(t *testing.T) {
+	for _, c := range []struct {
+		name, set         string
+		expected, missing int
+	}{
+		{"paused, and marked", `STATE = 'PAUSED', PAUSED_AT = UNIX_TIMESTAMP(CHANGED_AT) * 1000`, 3, 0},
+		{"paused, not yet marked", `STATE = 'PAUSED'`, 3, 0},
+		{"retired", `STATE = 'COMPLETE'`, 3, 0},
+		{"broken", `STATE = 'ERROR'`, 3, 0},
+		{"resumed: nothing is known of the time before", `STATE = 'EXECUTING'`, 2, 2},
+		{"at its end", `STATE = 'COMPLETE', NEXT_FIRE_TIME = NULL`, 5, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.exec(`DELETE FROM QRTZ_RUN WHERE FIRE_TIME >= ?`, at(3))
+			w.exec(`UPDATE QRTZ_EXECUTE SET NEXT_FIRE_TIME = ?, CHANGED_AT = FROM_UNIXTIME(? / 1000), `+c.set, at(3), at(2.5))
+			r := w.check()
+			assert.Equal(t, []int{c.expected, c.missing}, []int{r.Expected, r.Missing})
+		})
+	}
+}
