@@ -110,7 +110,7 @@ func TestWaitingForAnIDEndsWithTheContext(t *testing.T) {
 	defer cancel()
 	late, _ := member(t, db, "pod-1")
 	began := time.Now()
-	assert.ErrorIs(t, late.Join(ctx), stop)
+	require.ErrorIs(t, late.Join(ctx), stop)
 	assert.Less(t, time.Since(began), timeout)
 }
 
