@@ -182,7 +182,7 @@ func TestEnterOfAnAppThatIsGone(t *testing.T) {
 	db, s := registered(t)
 	exec(t, db, `DELETE FROM QRTZ_APP`)
 	_, err := s.Enter(t.Context(), noon, interval)
-	assert.ErrorIs(t, err, sql.ErrNoRows)
+	require.ErrorIs(t, err, sql.ErrNoRows)
 	assert.ErrorContains(t, err, `"a"`)
 }
 

@@ -160,11 +160,13 @@ func start(t *testing.T, m *Member) {
 func TestTheLeaseEndsBeforeTheTimeout(t *testing.T) {
 	for name, goAway := range map[string]func(*network){"cut": (*network).fail, "hanging": (*network).hang} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const timeout = 2 * time.Second
 			dsn := newDSN(t)
 			db := open(t, dsn)
 			through, network := openThrough(t, dsn)
 			m, f := member(t, through, "n")
-			m.cfg.BeatEvery = timeout / 3 // a hanging beat takes so long
+			m.cfg.Timeout, m.cfg.BeatEvery = timeout, timeout/3 // a hanging beat takes as long as BeatEvery
 			require.NoError(t, m.Join(t.Context()))
 			old := m.Self()
 			start(t, m)
@@ -192,7 +194,10 @@ func TestAShortOutageFencesNobody(t *testing.T) {
 	dsn := newDSN(t)
 	db := open(t, dsn)
 	through, network := openThrough(t, dsn)
-	m, f := joined(t, through, "n")
+	m, f := member(t, through, "n")
+	const timeout = 2 * time.Second
+	m.cfg.Timeout = timeout
+	require.NoError(t, m.Join(t.Context()))
 	old := m.Self()
 	start(t, m)
 	network.fail()

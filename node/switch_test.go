@@ -97,6 +97,7 @@ func TestANodeResumesBeforeItClaims(t *testing.T) {
 			assert.WithinDuration(t, v.At, v.Me.OffSince, time.Second)
 			_, resuming := v.Resuming()
 			assert.False(t, resuming, "it is off")
+			assert.Equal(t, "N", readRow(t, db, "n").State, "people read there that it is off, at once")
 			noted := readRow(t, db, "n").OffSince
 			require.True(t, noted.Valid)
 			refreshed(t, m)
@@ -111,6 +112,7 @@ func TestANodeResumesBeforeItClaims(t *testing.T) {
 			assert.True(t, resuming)
 			assert.GreaterOrEqual(t, since.UnixMilli(), before, "fires count from the switch on")
 			assert.False(t, since.After(v.At))
+			assert.Equal(t, "Y", readRow(t, db, "n").State)
 
 			require.NoError(t, m.Resumed(t.Context()))
 			v = m.View()
@@ -127,8 +129,11 @@ func TestANodeThatIsStillOffDoesNotResume(t *testing.T) {
 	m, _ := joined(t, db, "n")
 	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'N'`)
 	refreshed(t, m)
+	run(t, db, `UPDATE QRTZ_NODE SET OFF_SINCE = 5`)
 	require.NoError(t, m.Resumed(t.Context()))
-	assert.True(t, readRow(t, db, "n").OffSince.Valid)
+	assert.Equal(t, int64(5), readRow(t, db, "n").OffSince.Int64)
+	require.NoError(t, m.store.SawOff(t.Context(), "n", m.Self().Instance))
+	assert.Equal(t, int64(5), readRow(t, db, "n").OffSince.Int64, "the first time counts")
 }
 
 // A node that restarts while it is off must pass over what was due before it claims.

@@ -152,7 +152,7 @@ func TestDrainGivesUpAndCanBeTriedAgain(t *testing.T) {
 
 		p.Reserve(1) // and a pool that was drained works on
 		p.Go(func() { time.Sleep(time.Second) })
-		assert.NoError(t, p.Drain(t.Context()))
+		require.NoError(t, p.Drain(t.Context()))
 		assert.Equal(t, time.Minute+time.Second, time.Since(began))
 	})
 }

@@ -119,7 +119,7 @@ func TestInTxGivesUp(t *testing.T) {
 		_ = bump(t.Context(), tx, 2)
 		return other
 	})
-	assert.ErrorIs(t, err, other)
+	require.ErrorIs(t, err, other)
 	assert.Equal(t, 1, tries)
 	assert.Equal(t, "'0'", one(t, db, `SELECT N FROM T WHERE ID = 2`))
 }
