@@ -61,6 +61,9 @@ func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 	lead := p.lead()
 	// What comes due while this claim is under way could not be claimed before it ends: take it along.
 	until := p.cluster.Now().Add(2 * lead)
+	if at, ok := p.plan.earliest(); !ok || at.After(until) {
+		return p.untilNext(lead), nil
+	}
 	slots := p.pool.Reserve(maxBatch)
 	if slots == 0 {
 		return idle, nil // a slot that comes free wakes us
@@ -68,9 +71,6 @@ func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 	batch := p.plan.take(until, slots)
 	claims, fires := p.claimsFor(batch, until, slots)
 	p.pool.Release(slots - fires)
-	if len(claims) == 0 {
-		return p.untilNext(lead), nil
-	}
 	if err := p.claim(ctx, batch, claims, fires); err != nil {
 		return 0, err
 	}

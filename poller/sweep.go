@@ -148,8 +148,7 @@ func without(all, some []string) []string {
 func (p *Poller) planChanged(ctx context.Context, now, changedAt time.Time) error {
 	since := p.lastChange
 	if since.IsZero() {
-		p.lastChange = changedAt // the first poll has read everything
-		return nil
+		since = now.Add(-p.cfg.MisfireAfter) // what was changed before, the first poll has read
 	}
 	err := p.plans(ctx, func() ([]*execute.Execute, error) {
 		return p.store.Changed(ctx, since, now.Add(-p.cfg.MisfireAfter), p.horizon(now), maxSwept)
