@@ -97,7 +97,9 @@ func TestOneOfManyGetsTheTurn(t *testing.T) {
 			s := store(db)
 			wg.Go(func() {
 				turn, err := s.Enter(t.Context(), now.Add(time.Duration(i)*time.Millisecond), interval)
-				assert.NoError(t, err)
+				if err != nil {
+					t.Error(err)
+				}
 				if turn.Mine {
 					winners.Add(1)
 				}

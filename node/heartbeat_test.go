@@ -178,7 +178,7 @@ func TestTheLeaseEndsBeforeTheTimeout(t *testing.T) {
 			at, last := f.all()[0].at, time.UnixMilli(readRow(t, db, "n").Heartbeat.Int64) // one machine, one clock
 			assert.Less(t, at.Sub(last), timeout, "fenced while nobody may take the runs")
 			assert.GreaterOrEqual(t, at.Sub(m.leaseFrom()), timeout*8/10, "and not long before")
-			assert.ErrorIs(t, f.all()[0].cause, ErrFenced)
+			require.ErrorIs(t, f.all()[0].cause, ErrFenced)
 			assert.True(t, m.Fenced())
 
 			network.heal()
