@@ -8,7 +8,7 @@ LINT     := $(CURDIR)/.bin/golangci-lint
 DBRUN    := go run ./internal/dbrun
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race lint fmt check tidy vet fmt/check db/up db/down database
+.PHONY: help demo test race lint fmt bench check tidy vet fmt/check db/up db/down database
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z\/]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ lint: $(LINT) ## golangci-lint
 
 fmt: $(LINT) ## format everything
 	$(LINT) fmt
+
+bench: ## measure: cron beside the other Go libraries
+	cd internal/cronbench && go test -run '^$$' -bench . -benchtime 200ms
 
 check: fmt/check vet lint tidy race ## what CI runs
 

@@ -78,26 +78,7 @@ func New(apps Apps, nodes Nodes, executes Executes, cfg Config) *Handler {
 
 // Run comes by every interval until ctx is done. An outage of the database is logged once and waited out.
 func (h *Handler) Run(ctx context.Context) {
-	timer := time.NewTimer(h.cfg.Interval)
-	defer timer.Stop()
-	pacer := outage.New(h.cfg.Log, "misfire handling")
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		began := time.Now()
-		err := h.comeBy(ctx)
-		if ctx.Err() != nil {
-			return // and so is the error
-		}
-		pause := pacer.Next(err, h.cfg.Interval)
-		timer.Reset(max(0, pause-time.Since(began)))
-	}
+	outage.Every(ctx, h.cfg.Log, "misfire handling", h.cfg.Interval, h.comeBy)
 }
 
 // comeBy does the work if it is this node's turn. Otherwise another node has just done it, and nothing is written.

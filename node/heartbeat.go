@@ -16,23 +16,7 @@ func (m *Member) Run(ctx context.Context) {
 	var lease sync.WaitGroup
 	lease.Go(func() { m.watchLease(ctx) })
 	defer lease.Wait()
-	beat := time.NewTimer(m.cfg.BeatEvery)
-	defer beat.Stop()
-	pacer := outage.New(m.cfg.Log, "heartbeat")
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-beat.C:
-			began := time.Now()
-			err := m.Beat(ctx)
-			if ctx.Err() != nil {
-				return // and so is the error
-			}
-			pause := pacer.Next(err, m.cfg.BeatEvery)
-			beat.Reset(max(0, pause-time.Since(began)))
-		}
-	}
+	outage.Every(ctx, m.cfg.Log, "heartbeat", m.cfg.BeatEvery, m.Beat)
 }
 
 // watchLease fences the instance whose lease ends. It does not share a goroutine with the heartbeat: one

@@ -84,7 +84,8 @@ func member(t *testing.T, db *sqlx.DB, id string, classes ...string) (*Member, *
 	t.Helper()
 	var f fences
 	m := NewMember(db, schema.DefaultPrefix, "a", NewClock(db, time.Now), Config{
-		ID: id, Classes: classes, Version: "test", BeatEvery: beatEvery, Timeout: timeout, Wall: time.Now, Log: zerolog.Nop(), OnFenced: f.add,
+		ID: id, Classes: classes, Version: "test", BeatEvery: beatEvery, Timeout: timeout, Wall: time.Now, Log: zerolog.Nop(), Settle: func(context.Context) error { return nil },
+		OnFenced: f.add,
 	})
 	t.Cleanup(func() { instances.Delete(m.Self().Instance) })
 	return m, &f

@@ -54,8 +54,9 @@ type Member struct {
 	clock *Clock
 	cfg   Config
 
-	beating sync.Mutex // one beat at a time
-	fencing sync.Mutex // one call of OnFenced at a time
+	refreshing sync.Mutex // one at a time, so that an older view never replaces a newer one
+	beating    sync.Mutex // one beat at a time
+	fencing    sync.Mutex // one call of OnFenced at a time
 
 	mu        sync.Mutex
 	self      Identity
@@ -181,6 +182,8 @@ func (m *Member) Leave(ctx context.Context) error {
 // Refresh reads the cluster anew: switches, nodes, and whether this instance still holds its row. It brings
 // the nodes' switches in line with the app's where it sees them differ.
 func (m *Member) Refresh(ctx context.Context) error {
+	m.refreshing.Lock()
+	defer m.refreshing.Unlock()
 	v, err := m.read(ctx)
 	if err != nil {
 		return err

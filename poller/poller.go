@@ -108,7 +108,7 @@ func New(store Store, cluster Cluster, pool Pool, cfg Config) *Poller {
 func (p *Poller) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	loops.Go(func() { p.pollLoop(ctx) })
-	loops.Go(func() { p.sweepLoop(ctx) })
+	loops.Go(func() { outage.Every(ctx, p.cfg.Log, "sweep", sweepEvery, p.sweep) })
 	loops.Go(func() { p.dispatchLoop(ctx) })
 	loops.Wait()
 	p.handBack(context.WithoutCancel(ctx))

@@ -5,29 +5,7 @@ import (
 	"time"
 
 	"github.com/qrtz-go/qrtz/execute"
-	"github.com/qrtz-go/qrtz/internal/outage"
 )
-
-func (p *Poller) sweepLoop(ctx context.Context) {
-	timer := time.NewTimer(sweepEvery)
-	defer timer.Stop()
-	pacer := outage.New(p.cfg.Log, "sweep")
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		err := p.sweep(ctx)
-		if ctx.Err() != nil {
-			return // and so is the error
-		}
-		timer.Reset(pacer.Next(err, sweepEvery))
-	}
-}
 
 // sweep looks for what an owner left lying, for what is new, and at the switches.
 func (p *Poller) sweep(ctx context.Context) error {

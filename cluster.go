@@ -1,0 +1,80 @@
+package qrtz
+
+import (
+	"context"
+	"runtime/debug"
+	"time"
+
+	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/node"
+)
+
+// cluster is what poller and misfire see of the other nodes.
+type cluster struct {
+	*node.Member
+	clock *node.Clock
+	nodes *node.Store
+}
+
+func (c cluster) Now() time.Time { return c.clock.Now() }
+
+func (c cluster) Self() execute.Instance {
+	self := c.Member.Self()
+	return execute.Instance{HostIP: self.HostIP, HostName: self.HostName, ID: self.Instance}
+}
+
+func (c cluster) Claiming() bool {
+	v := c.Member.View()
+	return v.Claiming() && !c.Fenced()
+}
+
+func (c cluster) Switches() (appOn, nodeOn bool) {
+	v := c.Member.View()
+	return v.AppOn, v.Me.On
+}
+
+func (c cluster) Resuming() (time.Time, bool) {
+	v := c.Member.View()
+	return v.Resuming()
+}
+
+func (c cluster) Rank(class string, id int64) int {
+	v := c.Member.View()
+	return v.Rank(class, id)
+}
+
+func (c cluster) ClaimedElsewhere(classes []string) []string {
+	v := c.Member.View()
+	return v.ClaimedElsewhere(classes)
+}
+
+func (c cluster) View(ctx context.Context) (node.View, error) {
+	err := c.Refresh(ctx)
+	return c.Member.View(), err
+}
+
+func (c cluster) SyncSwitches(ctx context.Context) error { return c.nodes.SyncSwitches(ctx) }
+
+func (c cluster) Bury(ctx context.Context, deadline time.Time) ([]node.Node, error) {
+	return c.nodes.Bury(ctx, deadline)
+}
+
+// version is that of this module in the running program, as far as the build tells.
+func version() string {
+	const module = "github.com/qrtz-go/qrtz"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	if info.Main.Path == module {
+		return clipVersion(info.Main.Version)
+	}
+	for _, dep := range info.Deps {
+		if dep.Path == module {
+			return clipVersion(dep.Version)
+		}
+	}
+	return ""
+}
+
+func clipVersion(v string) string { return v[:min(len(v), 50)] }
