@@ -23,7 +23,7 @@ type Applied struct {
 // Claim carries out claims: it wins the fires it can and returns them; what another node won, what has
 // been changed since it was read, and everything if this instance, its node or its app is off, is
 // missing from the result and no error. After schema.ErrCommitUnknown the claims may have been won
-// all the same: Strays finds them.
+// all the same: HandBackFires gives them up.
 func (s *Store) Claim(ctx context.Context, who Instance, moves []Move) (Applied, error) {
 	a, err := s.apply(ctx, who, Executing, mustBeOn, moves)
 	if err != nil {
@@ -162,35 +162,67 @@ SELECT R.ID, R.EXECUTE_ID, R.FIRE_TIME
  WHERE R.STATE = 'RUNNING' AND R.INSTANCE = ? AND R.FENCE = V.FENCE`
 )
 
+// runBatch is how many runs one statement inserts: CATCH_UP may leave half a million in one transaction.
+const runBatch = 1000
+
 // insertRuns inserts the runs of the won moves and returns those that are RUNNING, with their ids, in order of fire time.
 func (s *Store) insertRuns(ctx context.Context, tx *sqlx.Tx, who Instance, won []Move, fences map[int64]int64, jobs map[int64]jobOf) ([]Run, error) {
-	var inserts, keys []any
-	type fireKey struct{ execute, fire int64 }
-	running := map[fireKey]Run{}
-	n := 0
+	var all []newRun
 	for _, m := range won {
-		e, fence, job := m.Execute, fences[m.Execute.ID], jobs[m.Execute.ID]
 		for _, r := range m.Runs {
-			n++
-			fire := r.FireTime.UnixMilli()
-			holder, instance := sql.NullString{}, sql.NullInt64{}
-			if r.State == Running {
-				holder, instance = sql.NullString{String: who.HostIP, Valid: true}, sql.NullInt64{Int64: who.ID, Valid: true}
-				keys = append(keys, e.ID, fire, fence)
-				running[fireKey{e.ID, fire}] = Run{
-					JobID: e.JobID, ExecuteID: e.ID, Class: job.class, Data: job.data, FireTime: r.FireTime, Attempt: 1, Fence: fence, Instance: who.ID,
-				}
-			}
-			inserts = append(inserts, s.app, e.JobID, e.ID, fire, r.State, fire, holder, instance, fence, r.State,
-				nextMillis(r.LastFire), r.Count, sql.NullString{String: r.Message, Valid: r.Message != ""})
+			all = append(all, newRun{NewRun: r, execute: m.Execute, fence: fences[m.Execute.ID], job: jobs[m.Execute.ID]})
 		}
 	}
-	if n == 0 {
-		return nil, nil
+	var runs []Run
+	for some := range slices.Chunk(all, runBatch) {
+		if err := s.insertSomeRuns(ctx, tx, who, some); err != nil {
+			return nil, fmt.Errorf("insert runs: %w", err)
+		}
+		ours, err := s.readBackRuns(ctx, tx, who, some)
+		if err != nil {
+			return nil, fmt.Errorf("read back runs: %w", err)
+		}
+		runs = append(runs, ours...)
 	}
-	query := insertRunsSQL + insertRunSQL + strings.Repeat(", "+insertRunSQL, n-1) + keepOldRunSQL
-	if _, err := tx.ExecContext(ctx, s.prefix.SQL(query), inserts...); err != nil {
-		return nil, fmt.Errorf("insert runs: %w", err)
+	slices.SortFunc(runs, byFireTime)
+	return runs, nil
+}
+
+// newRun is a run to be inserted, with what its execute and its job give it.
+type newRun struct {
+	NewRun
+	execute *Execute
+	fence   int64
+	job     jobOf
+}
+
+func (s *Store) insertSomeRuns(ctx context.Context, tx *sqlx.Tx, who Instance, some []newRun) error {
+	args := make([]any, 0, 13*len(some))
+	for _, r := range some {
+		fire := r.FireTime.UnixMilli()
+		holder, instance := sql.NullString{}, sql.NullInt64{}
+		if r.State == Running {
+			holder, instance = sql.NullString{String: who.HostIP, Valid: true}, sql.NullInt64{Int64: who.ID, Valid: true}
+		}
+		args = append(args, s.app, r.execute.JobID, r.execute.ID, fire, r.State, fire, holder, instance, r.fence, r.State,
+			nextMillis(r.LastFire), r.Count, sql.NullString{String: r.Message, Valid: r.Message != ""})
+	}
+	query := insertRunsSQL + insertRunSQL + strings.Repeat(", "+insertRunSQL, len(some)-1) + keepOldRunSQL
+	_, err := tx.ExecContext(ctx, s.prefix.SQL(query), args...)
+	return err
+}
+
+func (s *Store) readBackRuns(ctx context.Context, tx *sqlx.Tx, who Instance, some []newRun) ([]Run, error) {
+	type fireKey struct{ execute, fire int64 }
+	running := map[fireKey]Run{}
+	var keys []any
+	for _, r := range some {
+		if e, fire := r.execute, r.FireTime.UnixMilli(); r.State == Running {
+			keys = append(keys, e.ID, fire, r.fence)
+			running[fireKey{e.ID, fire}] = Run{
+				JobID: e.JobID, ExecuteID: e.ID, Class: r.job.class, Data: r.job.data, FireTime: r.FireTime, Attempt: 1, Fence: r.fence, Instance: who.ID,
+			}
+		}
 	}
 	if len(running) == 0 {
 		return nil, nil
@@ -200,9 +232,9 @@ func (s *Store) insertRuns(ctx context.Context, tx *sqlx.Tx, who Instance, won [
 		ExecuteID int64 `db:"EXECUTE_ID"`
 		FireTime  int64 `db:"FIRE_TIME"`
 	}
-	query = fmt.Sprintf(newRunsSQL, values(len(running), "EXECUTE_ID", "FIRE_TIME", "FENCE"))
+	query := fmt.Sprintf(newRunsSQL, values(len(running), "EXECUTE_ID", "FIRE_TIME", "FENCE"))
 	if err := tx.SelectContext(ctx, &ids, s.prefix.SQL(query), append(keys, who.ID)...); err != nil {
-		return nil, fmt.Errorf("read back runs: %w", err)
+		return nil, err
 	}
 	runs := make([]Run, 0, len(ids))
 	for _, id := range ids {
@@ -210,7 +242,6 @@ func (s *Store) insertRuns(ctx context.Context, tx *sqlx.Tx, who Instance, won [
 		run.ID = id.ID
 		runs = append(runs, run)
 	}
-	slices.SortFunc(runs, byFireTime)
 	return runs, nil
 }
 

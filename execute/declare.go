@@ -90,10 +90,16 @@ func (s *Store) Declare(ctx context.Context, now time.Time, declarations []Decla
 	sorted := slices.Clone(declarations)
 	slices.SortFunc(sorted, func(a, b Declaration) int { return strings.Compare(a.Name, b.Name) })
 	return schema.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		names := map[int64]string{}
 		for _, d := range sorted {
-			if err := s.declare(ctx, tx, now, d); err != nil {
+			id, err := s.declare(ctx, tx, now, d)
+			if err != nil {
 				return fmt.Errorf("declare job %q: %w", d.Name, err)
 			}
+			if other, ok := names[id]; ok {
+				return fmt.Errorf("jobs %q and %q have the same name to the server", other, d.Name)
+			}
+			names[id] = d.Name
 		}
 		return nil
 	})
@@ -107,11 +113,11 @@ INSERT INTO QRTZ_JOB (APPLICATION, NAME, STATE, JOB_CLASS, JOB_DATA, JOB_DESCRIP
 	changeJobSQL = `UPDATE QRTZ_JOB SET JOB_CLASS = ?, JOB_DATA = ?, JOB_DESCRIPTION = ?, UPDATE_TIME = ? WHERE ID = ?`
 )
 
-func (s *Store) declare(ctx context.Context, tx *sqlx.Tx, now time.Time, d Declaration) error {
+func (s *Store) declare(ctx context.Context, tx *sqlx.Tx, now time.Time, d Declaration) (jobID int64, err error) {
 	data := sql.NullString{String: string(d.Data), Valid: d.Data != nil}
 	description := sql.NullString{String: d.Description, Valid: d.Description != ""}
 	if _, err := tx.ExecContext(ctx, s.prefix.SQL(addJobSQL), s.app, d.Name, d.Class, data, description, now.UnixMilli()); err != nil {
-		return err
+		return 0, err
 	}
 	var job struct {
 		ID          int64          `db:"ID"`
@@ -120,14 +126,14 @@ func (s *Store) declare(ctx context.Context, tx *sqlx.Tx, now time.Time, d Decla
 		Description sql.NullString `db:"JOB_DESCRIPTION"`
 	}
 	if err := tx.GetContext(ctx, &job, s.prefix.SQL(readJobSQL), s.app, d.Name); err != nil {
-		return err
+		return 0, err
 	}
 	if job.Class != d.Class || job.Data != data || job.Description != description {
 		if _, err := tx.ExecContext(ctx, s.prefix.SQL(changeJobSQL), d.Class, data, description, now.UnixMilli(), job.ID); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return s.declareSchedules(ctx, tx, now, job.ID, d.Schedules)
+	return job.ID, s.declareSchedules(ctx, tx, now, job.ID, d.Schedules)
 }
 
 const (

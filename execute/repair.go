@@ -8,6 +8,10 @@ import (
 // MaxCatchUp is the most runs that CATCH_UP leaves behind in one go, whatever CATCH_UP_LIMIT says.
 const MaxCatchUp = 1000
 
+// maxMissed is how many missed fires one move deals with. A move that stops there leaves the latest of them, as many
+// as may yet run, to the next.
+const maxMissed = 3_000_000
+
 // Repair is the move for an execute with fires that nobody ran in time: everything up to now is missed,
 // and its misfire policy decides what still runs. Each missed fire ends as a PENDING run, which any node
 // that handles the class claims, or in the one SKIPPED row that stands for the rest.
@@ -16,7 +20,11 @@ func (e *Execute) Repair(now time.Time) Move {
 	var first, last, lastSkipped time.Time
 	var late []time.Time // the latest fires, at most runs
 	var missed int64
+	more := false
 	for fire := range e.upTo(now) {
+		if more = missed == maxMissed; more {
+			break
+		}
 		if missed == 0 {
 			first = fire
 		}
@@ -28,6 +36,9 @@ func (e *Execute) Repair(now time.Time) Move {
 	}
 	if missed == 0 {
 		return e.Resume(now)
+	}
+	if more {
+		last, missed, late = lastSkipped, missed-int64(len(late)), nil
 	}
 	m := e.pass(last, missed)
 	if skipped := missed - int64(len(late)); skipped > 0 {

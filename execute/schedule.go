@@ -69,9 +69,10 @@ func (s Schedule) allows(fire time.Time, fired int64) bool {
 
 // First is the first fire of a schedule that has none behind it. A fixed rate owes its fires from its
 // start on; a cron schedule starts at its start or now, whichever is later, so that an expression
-// added with a start in the past does not fire for it.
+// added with a start in the past does not fire for it. A START_TIME of 0, its default, is no start: it
+// anchors a fixed rate, and owes nothing.
 func (s Schedule) First(now time.Time) time.Time {
-	if s.rule.countsFromStart() {
+	if s.rule.countsFromStart() && s.start.UnixMilli() > 0 {
 		return s.After(s.start.Add(-time.Nanosecond), 0)
 	}
 	return s.After(now.Add(-time.Nanosecond), 0)

@@ -183,34 +183,36 @@ func (h *Handler) begin(ctx context.Context, view node.View) error {
 
 // applyPolicies decides on the misfires of every class that some node may claim.
 func (h *Handler) applyPolicies(ctx context.Context, view node.View) error {
+	now := h.nodes.Now() // one for all pages: a fast schedule must not come round again before the last page
 	return h.eachPage(ctx, execute.Executing,
 		func() ([]*execute.Execute, error) {
-			return h.executes.Overdue(ctx, execute.Executing, view.ClassesClaimed(), epoch, h.nodes.Now().Add(-h.cfg.MisfireAfter), page)
+			return h.executes.Overdue(ctx, execute.Executing, view.ClassesClaimed(), epoch, now.Add(-h.cfg.MisfireAfter), page)
 		},
 		func(e *execute.Execute) execute.Move {
 			if e.Next.Before(e.ResumedAt) {
 				return e.Resume(e.ResumedAt)
 			}
-			return e.Repair(h.nodes.Now())
+			return e.Repair(now)
 		})
 }
 
 // moveOnOff moves on, without running, what nobody may claim because its app, or every node with its class, is
 // switched off. The time spent off is not a misfire.
 func (h *Handler) moveOnOff(ctx context.Context, view node.View) error {
-	off := view.ClassesOff()
+	off, now := view.ClassesOff(), h.nodes.Now()
 	return h.eachPage(ctx, execute.Executing,
 		func() ([]*execute.Execute, error) {
-			return h.executes.Overdue(ctx, execute.Executing, off, epoch, h.nodes.Now(), page)
+			return h.executes.Overdue(ctx, execute.Executing, off, epoch, now, page)
 		},
-		func(e *execute.Execute) execute.Move { return e.Resume(h.nodes.Now()) })
+		func(e *execute.Execute) execute.Move { return e.Resume(now.Add(time.Millisecond)) })
 }
 
 // moveOnPaused does the same for paused executes, of whatever class.
 func (h *Handler) moveOnPaused(ctx context.Context, _ node.View) error {
+	now := h.nodes.Now()
 	return h.eachPage(ctx, execute.Paused,
-		func() ([]*execute.Execute, error) { return h.executes.PausedOverdue(ctx, h.nodes.Now(), page) },
-		func(e *execute.Execute) execute.Move { return e.Resume(h.nodes.Now()) })
+		func() ([]*execute.Execute, error) { return h.executes.PausedOverdue(ctx, now, page) },
+		func(e *execute.Execute) execute.Move { return e.Resume(now.Add(time.Millisecond)) })
 }
 
 var epoch = time.UnixMilli(1)

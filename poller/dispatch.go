@@ -2,6 +2,7 @@ package poller
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -62,19 +63,41 @@ func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 	// What comes due while this claim is under way could not be claimed before it ends: take it along.
 	until := p.cluster.Now().Add(2 * lead)
 	if at, ok := p.plan.earliest(); !ok || at.After(until) {
-		return p.untilNext(lead), nil
+		return p.untilNext(lead), nil // without touching the pool: slots given back wake us
+	}
+	// A claim in doubt and a new one of the same fires must not be mistaken for each other.
+	if err := p.resolveDoubts(ctx); err != nil {
+		return 0, err
 	}
 	slots := p.pool.Reserve(maxBatch)
 	if slots == 0 {
 		return idle, nil // a slot that comes free wakes us
 	}
-	batch := p.plan.take(until, slots)
+	batch := p.inTime(p.plan.take(until, slots))
 	claims, fires := p.claimsFor(batch, until, slots)
 	p.pool.Release(slots - fires)
 	if err := p.claim(ctx, batch, claims, fires); err != nil {
 		return 0, err
 	}
 	return p.untilNext(p.lead()), nil
+}
+
+// inTime forgets what has waited so long, for a slot or for the database, that its misfire policy decides.
+func (p *Poller) inTime(batch []*entry) []*entry {
+	misfired := p.cluster.Now().Add(-p.cfg.MisfireAfter)
+	return slices.DeleteFunc(batch, func(e *entry) bool {
+		late := e.execute.Next.Before(misfired)
+		if late {
+			p.plan.settle(e, nil)
+		}
+		return late
+	})
+}
+
+func (p *Poller) resolveDoubts(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return p.doubts.resolve(ctx, p.store)
 }
 
 // lead is how long before its time a fire is claimed, so that its handler starts at the instant: the time a

@@ -13,6 +13,8 @@ import (
 // doubts are the claims whose COMMIT got no answer. If they did commit, their runs are on record as this
 // instance's though nothing has started them; they are handed back as soon as the database answers.
 type doubts struct {
+	resolving sync.Mutex // held while handing back, so that none is handed back after it was claimed anew
+
 	mu   sync.Mutex
 	open []*doubt
 }
@@ -40,8 +42,11 @@ func (d *doubts) add(one *doubt, err error) {
 	d.open = append(d.open, one)
 }
 
-// resolve hands back what is open; it may run twice at once, since handing back twice does nothing.
+// resolve hands back what is open. It must be done before the same fires or runs are claimed again: what
+// that claim has started would be handed back.
 func (d *doubts) resolve(ctx context.Context, store Store) error {
+	d.resolving.Lock()
+	defer d.resolving.Unlock()
 	d.mu.Lock()
 	open := slices.Clone(d.open)
 	d.mu.Unlock()

@@ -39,6 +39,7 @@ func (p *plan) mark() uint64 {
 func (p *plan) add(read []*entry, asOf uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.changes++ // a poll under way that does not know them must not forget them
 	for _, e := range read {
 		p.put(e, asOf)
 	}

@@ -151,6 +151,9 @@ func (p *Poller) pollLoop(ctx context.Context) {
 
 // nextBeat is the first beat after now of those an interval apart.
 func nextBeat(beat, now time.Time, interval time.Duration) time.Time {
+	if now.Before(beat) {
+		return beat // a retry, between beats
+	}
 	return now.Add(interval - now.Sub(beat)%interval)
 }
 
@@ -204,13 +207,15 @@ func (p *Poller) settleRows(ctx context.Context, rows []*execute.Execute) ([]*en
 			ready = append(ready, p.entryFor(e))
 		}
 	}
-	moved, err := p.store.Repair(ctx, p.cluster.Self(), execute.Executing, moves)
-	if err != nil {
-		return ready, err
-	}
-	for _, e := range moved.Moved {
-		if e.State == execute.Executing && !e.Next.After(p.horizon(now)) {
-			ready = append(ready, p.entryFor(e))
+	for some := range slices.Chunk(moves, maxSwept) {
+		moved, err := p.store.Repair(ctx, p.cluster.Self(), execute.Executing, some)
+		if err != nil {
+			return ready, err
+		}
+		for _, e := range moved.Moved {
+			if e.State == execute.Executing && !e.Next.After(p.horizon(now)) {
+				ready = append(ready, p.entryFor(e))
+			}
 		}
 	}
 	return ready, nil

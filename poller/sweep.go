@@ -93,12 +93,15 @@ func (p *Poller) resume(ctx context.Context, since time.Time) error {
 		}
 		moves := make([]execute.Move, len(rows))
 		for i, e := range rows {
-			if moves[i] = e.Resume(since); e.Problem != nil {
+			if e.Problem != nil {
 				moves[i] = e.Break()
+			} else {
+				moves[i] = e.Resume(since)
 			}
 		}
-		if _, err := p.store.Repair(ctx, p.cluster.Self(), execute.Executing, moves); err != nil {
-			return err
+		done, err := p.store.Repair(ctx, p.cluster.Self(), execute.Executing, moves)
+		if err != nil || len(done.Moved) == 0 {
+			return err // the next sweep tries again
 		}
 	}
 	if err := p.cluster.Resumed(ctx); err != nil {
@@ -171,7 +174,9 @@ func (p *Poller) claimWaiting(ctx context.Context, now time.Time) error {
 	}
 	slots := p.pool.Reserve(len(ids))
 	who := p.cluster.Self()
-	runs, err := p.store.ClaimWaiting(context.WithoutCancel(ctx), who, ids[:slots])
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	runs, err := p.store.ClaimWaiting(ctx, who, ids[:slots])
 	p.pool.Release(slots - len(runs))
 	if err != nil {
 		p.doubts.runs(who, ids[:slots], err)

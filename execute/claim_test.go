@@ -1,0 +1,215 @@
+package execute
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/schema"
+)
+
+func TestAClaimMovesTheRowAndLeavesItsRuns(t *testing.T) {
+	f := newTables(t)
+	f.addMany(3)
+	who := f.join("n1")
+	won := f.claim(who, 2, f.due(noon)...)
+	require.Len(t, won.Moved, 3)
+	require.Len(t, won.Runs, 6)
+	require.True(t, slices.IsSortedFunc(won.Runs, byFireTime))
+	for _, r := range won.Runs {
+		require.Equal(t, Run{
+			ID: r.ID, JobID: f.job, ExecuteID: r.ExecuteID, Class: "tick", Data: []byte(`{"n":1}`),
+			FireTime: r.FireTime, Attempt: 1, Fence: 1, Instance: who.ID,
+		}, r)
+		require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE ID = ? AND EXECUTE_ID = ? AND FIRE_TIME = ? AND STATE = 'RUNNING'
+			AND INSTANCE = ? AND HOST_IP = 'n1' AND FENCE = 1 AND CLAIMED_AT IS NOT NULL AND FINISHED_AT IS NULL`,
+			r.ID, r.ExecuteID, r.FireTime.UnixMilli(), who.ID))
+	}
+	require.Equal(t, int64(3), f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE STATE = 'EXECUTING' AND PREV_FIRE_TIME = ? AND NEXT_FIRE_TIME = ?
+		AND TIME_TRIGGERED = 2 AND HOST_IP = 'n1' AND HOST_NAME = 'host'`, at(1).UnixMilli(), at(2).UnixMilli()))
+
+	next := f.claim(who, 1, won.Moved...)
+	require.Len(t, next.Runs, 3, "what a claim returns can be claimed again without reading it")
+	require.Equal(t, int64(2), next.Runs[0].Fence, "the fence grows with every claim")
+}
+
+func TestTheLastFireCompletesTheExecute(t *testing.T) {
+	f := newTables(t)
+	id := f.add()
+	f.exec(`UPDATE QRTZ_EXECUTE SET REPEAT_COUNT = 2, CHANGED_AT = '2020-01-01'`)
+	won := f.claim(f.join("n1"), 1, f.read(id))
+	require.Equal(t, "2020-01-01 00:00:00.000", f.text(`SELECT CAST(CHANGED_AT AS CHAR) FROM QRTZ_EXECUTE`), "a claim is no change")
+	won = f.claim(f.join("n1"), 1, won.Moved...)
+	require.Len(t, won.Runs, 1)
+	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE STATE = 'COMPLETE' AND NEXT_FIRE_TIME IS NULL AND TIME_TRIGGERED = 2
+		AND CHANGED_AT > '2025-01-01'`), "completing it is")
+	f.exec(`UPDATE QRTZ_EXECUTE SET CHANGED_AT = '2020-01-01'`)
+	f.exec(`UPDATE QRTZ_EXECUTE SET STATE = 'PAUSED'`)
+	require.NotEqual(t, "2020", f.text(`SELECT CAST(YEAR(CHANGED_AT) AS CHAR) FROM QRTZ_EXECUTE`), "so is what a person writes")
+}
+
+func TestNothingIsHalfWritten(t *testing.T) {
+	f := newTables(t)
+	f.addMany(2)
+	f.exec(`ALTER TABLE QRTZ_RUN ADD CONSTRAINT NO_RUNS CHECK (FIRE_TIME < 0)`)
+	won, err := f.store.Claim(t.Context(), f.join("n1"), claims(f.due(noon), 1))
+	require.ErrorContains(t, err, "insert runs")
+	require.Empty(t, won)
+	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE NEXT_FIRE_TIME <> ? OR FENCE <> 0`, noon.UnixMilli()))
+}
+
+// Whatever changes between read and claim loses the claim of that row, and of no other; and is no error.
+func TestAClaimIsLostWhenItsRowHasChanged(t *testing.T) {
+	for _, change := range []string{
+		`STATE = 'PAUSED'`, `STATE = 'ERROR'`, `STATE = 'COMPLETE'`, `STATE = 'INIT'`,
+		`PREV_FIRE_TIME = 5`, `PREV_FIRE_TIME = NULL`, `NEXT_FIRE_TIME = NEXT_FIRE_TIME + 1`, `NEXT_FIRE_TIME = NULL`,
+		`CRON = '0 0 2 * * ?'`, `ZONE_ID = 'Europe/Berlin'`, `JOB_TYPE = 'CRON'`, `REPEAT_COUNT = 7`, `REPEAT_COUNT = NULL`,
+		`REPEAT_INTERVAL = 2000`, `START_TIME = START_TIME - 1`, `END_TIME = START_TIME + 5000`,
+	} {
+		t.Run(change, func(t *testing.T) {
+			f := newTables(t)
+			changed, same := f.add(), f.add()
+			read := f.due(noon)
+			f.exec(`UPDATE QRTZ_EXECUTE SET `+change+` WHERE ID = ?`, changed)
+			won := f.claim(f.join("n1"), 1, read...)
+			require.Len(t, won.Moved, 1)
+			require.Equal(t, same, won.Moved[0].ID)
+			require.Len(t, won.Runs, 1)
+			require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE EXECUTE_ID = ?`, changed))
+			require.Zero(t, f.count(`SELECT FENCE FROM QRTZ_EXECUTE WHERE ID = ?`, changed))
+		})
+	}
+}
+
+func TestAClaimNeedsAppNodeAndInstance(t *testing.T) {
+	for name, lose := range map[string]string{
+		"app off":            `UPDATE QRTZ_APP SET STATE = 'N'`,
+		"node off":           `UPDATE QRTZ_NODE SET STATE = 'N' WHERE HOST_IP = 'n1'`,
+		"another instance":   `UPDATE QRTZ_NODE SET INSTANCE = 99 WHERE HOST_IP = 'n1'`,
+		"buried":             `UPDATE QRTZ_NODE SET INSTANCE = NULL WHERE HOST_IP = 'n1'`,
+		"no node":            `DELETE FROM QRTZ_NODE WHERE HOST_IP = 'n1'`,
+		"no app":             `DELETE FROM QRTZ_APP`,
+		"node of other apps": `UPDATE QRTZ_NODE SET APPLICATION = 'b' WHERE HOST_IP = 'n1'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newTables(t)
+			f.add()
+			who, other := f.join("n1"), f.join("n2")
+			f.exec(lose)
+			require.Empty(t, f.claim(who, 1, f.due(noon)...))
+			require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
+			repaired, err := f.store.Repair(t.Context(), who, Executing, []Move{f.due(noon)[0].Resume(at(5))})
+			require.NoError(t, err)
+			if name == "app off" || name == "node off" {
+				require.Len(t, repaired.Moved, 1, "a node that is off still repairs")
+			} else {
+				require.Empty(t, repaired)
+			}
+			if name == "app off" || name == "no app" {
+				return
+			}
+			require.Len(t, f.claim(other, 1, f.due(at(10))...).Runs, 1)
+		})
+	}
+}
+
+// A fire that has its run keeps it, and does not get in the way of the rest of the batch.
+func TestAnExecuteTurnedBackByHandRunsNoFireTwice(t *testing.T) {
+	f := newTables(t)
+	back, other := f.add(), f.add()
+	who := f.join("n1")
+	f.claim(who, 2, f.due(noon)...)
+	f.exec(`UPDATE QRTZ_EXECUTE SET NEXT_FIRE_TIME = ?, PREV_FIRE_TIME = -1 WHERE ID = ?`, noon.UnixMilli(), back)
+
+	won := f.claim(who, 3, f.due(at(2))...)
+	require.Len(t, won.Moved, 2)
+	fires := map[int64][]int64{}
+	for _, r := range won.Runs {
+		fires[r.ExecuteID] = append(fires[r.ExecuteID], r.FireTime.UnixMilli()-noon.UnixMilli())
+	}
+	require.Equal(t, map[int64][]int64{back: {2000}, other: {2000, 3000, 4000}}, fires)
+	require.Equal(t, int64(8), f.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
+}
+
+// Instances race for the same rows. What they are told they won must be each fire once, and what the tables say.
+func TestEachFireIsClaimedOnce(t *testing.T) {
+	const instances, executes, rounds = 8, 200, 6
+	f := newTables(t)
+	f.addMany(executes)
+	db, faults := f.openWithFaults()
+	store := NewStore(db, schema.DefaultPrefix, "a")
+	type key struct{ execute, fire int64 }
+	var mu sync.Mutex
+	winners := map[key]int64{}
+	runs := map[int64]key{}
+	var racers sync.WaitGroup
+	for range instances {
+		who := f.join(string(rune('a' + f.last.Load())))
+		racers.Go(func() {
+			for range rounds {
+				read, err := store.Due(context.Background(), time.UnixMilli(1), at(rounds*10), func(int64, string) bool { return true })
+				if !noError(t, err) {
+					return
+				}
+				rand.Shuffle(len(read), func(i, j int) { read[i], read[j] = read[j], read[i] })
+				won, err := store.Claim(context.Background(), who, claims(read, 2))
+				if !noError(t, err) {
+					return
+				}
+				mu.Lock()
+				for _, r := range won.Runs {
+					k := key{r.ExecuteID, r.FireTime.UnixMilli()}
+					if other, ok := winners[k]; ok {
+						t.Errorf("%v was won by %d and %d", k, other, who.ID)
+					}
+					winners[k], runs[r.ID] = who.ID, k
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	racers.Wait()
+	require.GreaterOrEqual(t, len(winners), executes*2*rounds)
+	require.Equal(t, int64(len(winners)), f.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
+	var rows []runRow
+	require.NoError(t, f.Select(&rows, `SELECT ID, JOB_ID, EXECUTE_ID, FIRE_TIME, ATTEMPT, FENCE, INSTANCE FROM QRTZ_RUN WHERE STATE = 'RUNNING'`))
+	require.Len(t, rows, len(winners))
+	for _, r := range rows {
+		k := key{r.ExecuteID.Int64, r.FireTime}
+		require.Equal(t, k, runs[r.ID])
+		require.Equal(t, winners[k], r.Instance)
+	}
+	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE E WHERE TIME_TRIGGERED <> FENCE * 2 OR NEXT_FIRE_TIME <> START_TIME + TIME_TRIGGERED * 1000
+		OR TIME_TRIGGERED <> (SELECT COUNT(*) FROM QRTZ_RUN R WHERE R.EXECUTE_ID = E.ID)`), "none missing, none between")
+	require.Zero(t, faults.conflicts.Load(), "batches in order of id do not deadlock")
+}
+
+func noError(t *testing.T, err error) bool {
+	if err != nil {
+		t.Error(err)
+	}
+	return err == nil
+}
+
+// CATCH_UP may leave more runs than one statement takes.
+func TestManyRunsInOneMove(t *testing.T) {
+	f := newTables(t)
+	f.addMany(30)
+	f.exec(`UPDATE QRTZ_EXECUTE SET MISFIRE = 'CATCH_UP', CATCH_UP_LIMIT = 5000`)
+	var moves []Move
+	for _, e := range f.due(noon) {
+		moves = append(moves, e.Repair(at(1999)))
+	}
+	done, err := f.store.Repair(t.Context(), f.join("n1"), Executing, moves)
+	require.NoError(t, err)
+	require.Len(t, done.Moved, 30)
+	require.Empty(t, done.Runs)
+	require.Equal(t, int64(30000), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'PENDING' AND FIRE_COUNT = 1 AND FINISHED_AT IS NULL`))
+	require.Equal(t, int64(30), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'SKIPPED' AND FIRE_COUNT = 1000 AND FINISHED_AT IS NOT NULL
+		AND LAST_FIRE_TIME = ?`, at(999).UnixMilli()))
+}

@@ -1,0 +1,150 @@
+package execute
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jmoiron/sqlx"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/schema"
+)
+
+// faults lie between a pool and the driver: they lose the answer of a COMMIT, and count conflicts.
+type faults struct {
+	driver.Connector
+	loseAnswer, refuse atomic.Int64 // of which of the COMMITs to come; 0: of none
+	conflicts          atomic.Int64 // statements that the server refused because of other transactions
+}
+
+var errNoAnswer = errors.New("no answer")
+
+func (f *tables) openWithFaults() (*sqlx.DB, *faults) {
+	f.t.Helper()
+	cfg, err := mysql.ParseDSN(f.dsn)
+	require.NoError(f.t, err)
+	connector, err := mysql.NewConnector(cfg)
+	require.NoError(f.t, err)
+	faults := &faults{Connector: connector}
+	db := sqlx.NewDb(sql.OpenDB(faults), "mysql")
+	f.t.Cleanup(func() { require.NoError(f.t, db.Close()) })
+	return db, faults
+}
+
+func (f *faults) Connect(ctx context.Context) (driver.Conn, error) {
+	c, err := f.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &faultyConn{c.(fullConn), f}, nil
+}
+
+type fullConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.QueryerContext
+	driver.NamedValueChecker
+	driver.SessionResetter
+	driver.Validator
+}
+
+type faultyConn struct {
+	fullConn
+	faults *faults
+}
+
+func (c *faultyConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	result, err := c.fullConn.ExecContext(ctx, query, args)
+	if schema.Retryable(err) {
+		c.faults.conflicts.Add(1)
+	}
+	return result, err
+}
+
+func (c *faultyConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	tx, err := c.fullConn.BeginTx(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &faultyTx{tx, c.faults}, nil
+}
+
+type faultyTx struct {
+	driver.Tx
+	faults *faults
+}
+
+func (tx *faultyTx) Commit() error {
+	if tx.faults.refuse.Add(-1) == 0 {
+		_ = tx.Rollback()
+		return errNoAnswer
+	}
+	if err := tx.Tx.Commit(); err != nil {
+		return err
+	}
+	if tx.faults.loseAnswer.Add(-1) == 0 {
+		return errNoAnswer
+	}
+	return nil
+}
+
+func TestAClaimWhoseCommitGotNoAnswerIsHandedBackOnce(t *testing.T) {
+	for name, committed := range map[string]bool{"it did commit": true, "it did not": false} {
+		t.Run(name, func(t *testing.T) {
+			f := newTables(t)
+			db, faults := f.openWithFaults()
+			store := NewStore(db, schema.DefaultPrefix, "a")
+			f.addMany(3)
+			who := f.join("n1")
+			moves := claims(f.due(noon), 2)
+			if committed {
+				faults.loseAnswer.Store(1)
+			} else {
+				faults.refuse.Store(1)
+			}
+			won, err := store.Claim(t.Context(), who, moves)
+			require.ErrorIs(t, err, schema.ErrCommitUnknown)
+			require.Empty(t, won)
+
+			other := f.join("n2")
+			require.NoError(t, store.HandBackFires(t.Context(), other, moves), "another instance cannot")
+			pending := `SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'PENDING' AND INSTANCE IS NULL AND HOST_IP IS NULL`
+			require.Zero(t, f.count(pending))
+			require.NoError(t, store.HandBackFires(t.Context(), who, moves))
+			if !committed {
+				require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
+				require.Len(t, f.claim(other, 2, f.due(noon)...).Runs, 6, "the fires are free")
+				return
+			}
+			require.Equal(t, int64(6), f.count(pending))
+			var ids []int64
+			require.NoError(t, f.Select(&ids, `SELECT ID FROM QRTZ_RUN`))
+			taken, err := store.ClaimWaiting(t.Context(), other, ids)
+			require.NoError(t, err)
+			require.Len(t, taken, 6)
+			require.NoError(t, store.HandBackFires(t.Context(), who, moves))
+			require.Equal(t, int64(6), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'RUNNING' AND INSTANCE = ?`, other.ID), "once is enough")
+		})
+	}
+}
+
+func TestAPendingRunWhoseClaimGotNoAnswerIsHandedBack(t *testing.T) {
+	f := newTables(t)
+	db, faults := f.openWithFaults()
+	store := NewStore(db, schema.DefaultPrefix, "a")
+	who, run := f.join("n1"), f.pending()
+	faults.loseAnswer.Store(1)
+	runs, err := store.ClaimWaiting(t.Context(), who, []int64{run})
+	require.ErrorIs(t, err, schema.ErrCommitUnknown)
+	require.Empty(t, runs)
+	require.Equal(t, "RUNNING", f.runState(run))
+	require.NoError(t, store.HandBack(t.Context(), who, []int64{run}))
+	require.Equal(t, "PENDING", f.runState(run))
+}

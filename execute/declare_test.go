@@ -1,0 +1,110 @@
+package execute
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// nasty is text that would do harm anywhere but as data.
+const nasty = "O'Neill\\\"; DROP TABLE QRTZ_RUN;-- \x00\t🐘 ü %s ? QRTZ_"
+
+func declaration(name string, schedules ...string) Declaration {
+	d := Declaration{Name: name, Class: "tick"}
+	for _, s := range schedules {
+		d.Schedules = append(d.Schedules, DeclaredSchedule{Name: s, Misfire: FireOnce, CatchUpLimit: 100,
+			Spec: Spec{Kind: Simple, Every: time.Second, Repeat: Forever}})
+	}
+	return d
+}
+
+func TestDeclareIsAllOrNothing(t *testing.T) {
+	f := newTables(t)
+	require.NoError(t, f.store.Declare(t.Context(), noon, []Declaration{declaration("known", "x")}))
+	f.exec(`ALTER TABLE QRTZ_EXECUTE ADD CONSTRAINT NO_WHY CHECK (NAME <> 'why')`)
+	changed := declaration("known", "x", "y")
+	changed.Class = "tock"
+	err := f.store.Declare(t.Context(), noon, []Declaration{declaration("new", "x"), changed, declaration("zz", "why")})
+	require.ErrorContains(t, err, `declare job "zz": schedule "why"`)
+	require.Equal(t, "known", f.text(`SELECT GROUP_CONCAT(NAME) FROM QRTZ_JOB`))
+	require.Equal(t, "tick", f.text(`SELECT JOB_CLASS FROM QRTZ_JOB WHERE NAME = 'known'`))
+	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE`))
+}
+
+func TestEightProgramsThatStartAtOnceDeclareOneRowEach(t *testing.T) {
+	f := newTables(t)
+	jobs := []Declaration{declaration("b", "x", "y"), declaration("a", "x"), declaration("c", "")}
+	var starts sync.WaitGroup
+	for range 8 {
+		starts.Go(func() { noError(t, f.store.Declare(context.Background(), time.Now(), jobs)) })
+	}
+	starts.Wait()
+	require.Equal(t, int64(3), f.count(`SELECT COUNT(*) FROM QRTZ_JOB WHERE NAME IS NOT NULL`))
+	require.Equal(t, int64(4), f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE STATE = 'EXECUTING' AND NEXT_FIRE_TIME = START_TIME`))
+}
+
+func TestNamesTheServerTakesForOneAreRefused(t *testing.T) {
+	f := newTables(t)
+	err := f.store.Declare(t.Context(), noon, []Declaration{declaration("report", "x"), declaration("Report", "x")})
+	require.ErrorContains(t, err, `jobs "Report" and "report" have the same name to the server`)
+	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE`))
+	require.Error(t, f.store.Declare(t.Context(), noon, []Declaration{declaration("two", "x", "X")}))
+	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE`))
+	require.NoError(t, f.store.Declare(t.Context(), noon, []Declaration{declaration("report", "x")}))
+	require.NoError(t, f.store.Declare(t.Context(), noon, []Declaration{declaration("Report", "x")}), "in another release it is the same job")
+	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE`))
+}
+
+func TestTextIsData(t *testing.T) {
+	f := newTables(t)
+	d := declaration(nasty, nasty)
+	d.Class, d.Description, d.Data = nasty, nasty, []byte(nasty)
+	require.NoError(t, f.store.Declare(t.Context(), noon, []Declaration{d}))
+	var job struct {
+		Name  string `db:"NAME"`
+		Class string `db:"JOB_CLASS"`
+		Data  string `db:"JOB_DATA"`
+		Text  string `db:"JOB_DESCRIPTION"`
+	}
+	require.NoError(t, f.Get(&job, `SELECT NAME, JOB_CLASS, JOB_DATA, JOB_DESCRIPTION FROM QRTZ_JOB WHERE NAME IS NOT NULL`))
+	require.Equal(t, []string{nasty, nasty, nasty, nasty}, []string{job.Name, job.Class, job.Data, job.Text})
+
+	who := f.join("n1")
+	who.HostName = nasty
+	run := f.claim(who, 1, f.due(noon)...).Runs[0]
+	require.Equal(t, nasty, run.Class)
+	require.Equal(t, nasty, string(run.Data))
+	require.Equal(t, nasty, f.text(`SELECT HOST_NAME FROM QRTZ_EXECUTE`))
+
+	broken := f.read(run.ExecuteID)
+	message := nasty + "\xff\xfe" + strings.Repeat("ü", maxMessage)
+	broken.Problem = errorText(message)
+	_, err := f.store.Repair(t.Context(), who, Executing, []Move{broken.Break()})
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(f.text(`SELECT STATE_REASON FROM QRTZ_EXECUTE`), nasty+"\uFFFDü"))
+
+	late, err := f.store.Complete(t.Context(), []Result{{RunID: run.ID, Instance: who.ID, State: Failed, Started: noon, Finished: noon, Message: message}})
+	require.NoError(t, err)
+	require.Zero(t, late)
+	kept := f.text(`SELECT MESSAGE FROM QRTZ_RUN`)
+	require.True(t, strings.HasPrefix(kept, nasty+"\uFFFDü"))
+	require.True(t, strings.HasSuffix(kept, "ü"))
+	require.LessOrEqual(t, len(kept), maxMessage)
+
+	require.Error(t, f.store.Declare(t.Context(), noon, []Declaration{declaration("not\xffutf8")}))
+	require.Equal(t, int64(2), f.count(`SELECT COUNT(*) FROM QRTZ_JOB`))
+}
+
+type errorText string
+
+func (e errorText) Error() string { return string(e) }
+
+func TestClipKeepsWholeCharacters(t *testing.T) {
+	for text, want := range map[string]string{"": "", "abcdef": "abcde", "abcd": "abcd", "abcdü": "abcd", "abcü": "abcü", "\xff": "\uFFFD", "ab\xffd": "ab\uFFFD", "🐘🐘": "🐘"} {
+		require.Equal(t, want, clip(text, 5), text)
+	}
+}

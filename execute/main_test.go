@@ -1,0 +1,152 @@
+package execute
+
+import (
+	"database/sql"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/internal/testdb"
+	"github.com/qrtz-go/qrtz/schema"
+)
+
+func TestMain(m *testing.M) { os.Exit(testdb.Main(m)) }
+
+// noon is a time with a round number of milliseconds.
+var noon = time.Date(2030, 6, 1, 12, 0, 0, 0, time.UTC)
+
+func at(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
+
+// parsed is an execute as it would be read; next may be zero.
+func parsed(t *testing.T, spec Spec, fired int64, next time.Time) *Execute {
+	t.Helper()
+	var s Schedules
+	schedule, err := s.Parse(spec)
+	require.NoError(t, err)
+	return &Execute{ID: 1, State: Executing, Misfire: FireOnce, CatchUpLimit: 100, Schedule: schedule, Fired: fired, Next: next}
+}
+
+func everySecond(repeat int) Spec {
+	return Spec{Kind: Simple, Every: time.Second, Repeat: repeat, Start: noon}
+}
+
+// tables is a database with the app "a", switched on, and one job.
+type tables struct {
+	*sqlx.DB
+	t     *testing.T
+	dsn   string
+	store *Store
+	job   int64
+	last  atomic.Int64 // instance
+}
+
+func newTables(t *testing.T) *tables {
+	t.Helper()
+	f := &tables{t: t, dsn: testdb.DSN(t)}
+	db, err := sqlx.Open("mysql", f.dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	f.DB, f.store = db, NewStore(db, schema.DefaultPrefix, "a")
+	_, err = schema.Up(t.Context(), db.DB, schema.DefaultPrefix)
+	require.NoError(t, err)
+	f.exec(`INSERT INTO QRTZ_APP (APPLICATION, STATE) VALUES ('a', 'Y')`)
+	f.job = f.addJob("tick")
+	return f
+}
+
+func (f *tables) exec(query string, args ...any) sql.Result {
+	f.t.Helper()
+	done, err := f.DB.ExecContext(f.t.Context(), query, args...)
+	require.NoError(f.t, err, query)
+	return done
+}
+
+func (f *tables) count(query string, args ...any) (n int64) {
+	f.t.Helper()
+	require.NoError(f.t, f.DB.GetContext(f.t.Context(), &n, query, args...), query)
+	return n
+}
+
+func (f *tables) text(query string, args ...any) (s string) {
+	f.t.Helper()
+	require.NoError(f.t, f.DB.GetContext(f.t.Context(), &s, query, args...), query)
+	return s
+}
+
+func (f *tables) id(done sql.Result) int64 {
+	f.t.Helper()
+	id, err := done.LastInsertId()
+	require.NoError(f.t, err)
+	return id
+}
+
+func (f *tables) addJob(class string) int64 {
+	f.t.Helper()
+	return f.id(f.exec(`INSERT INTO QRTZ_JOB (APPLICATION, STATE, JOB_CLASS, JOB_DATA) VALUES ('a', 'EXECUTING', ?, '{"n":1}')`, class))
+}
+
+// add adds an execute that fires every second from noon on.
+func (f *tables) add() int64 { return f.addTo(f.job) }
+
+func (f *tables) addTo(job int64) int64 {
+	f.t.Helper()
+	return f.id(f.exec(`INSERT INTO QRTZ_EXECUTE (PID, APPLICATION, JOB_TYPE, STATE, REPEAT_COUNT, REPEAT_INTERVAL, START_TIME, NEXT_FIRE_TIME,
+		CHANGED_AT) VALUES (?, 'a', 'SIMPLE', 'EXECUTING', -1, 1000, ?, ?, '2020-01-01')`, job, noon.UnixMilli(), noon.UnixMilli()))
+}
+
+func (f *tables) addMany(n int) {
+	f.t.Helper()
+	for range n {
+		f.add()
+	}
+}
+
+// join is an instance of a node that is on.
+func (f *tables) join(hostIP string) Instance {
+	f.t.Helper()
+	id := f.last.Add(1)
+	f.exec(`INSERT INTO QRTZ_NODE (APPLICATION, HOST_IP, HOST_NAME, STATE, TIME_CHECK, INSTANCE) VALUES ('a', ?, 'host', 'Y', 0, ?)
+		ON DUPLICATE KEY UPDATE INSTANCE = VALUES(INSTANCE)`, hostIP, id)
+	return Instance{HostIP: hostIP, HostName: "host", ID: id}
+}
+
+// due reads what fires until a time.
+func (f *tables) due(until time.Time) []*Execute {
+	f.t.Helper()
+	all, err := f.store.Due(f.t.Context(), time.UnixMilli(1), until, func(int64, string) bool { return true })
+	require.NoError(f.t, err)
+	return all
+}
+
+func (f *tables) read(id int64) *Execute {
+	f.t.Helper()
+	all, err := f.store.read(f.t.Context(), `SELECT `+rowColumns+` FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID WHERE E.ID = ?`, id)
+	require.NoError(f.t, err)
+	require.Len(f.t, all, 1)
+	return all[0]
+}
+
+// claims are the claims of the next n fires of each execute.
+func claims(executes []*Execute, n int) []Move {
+	moves := make([]Move, len(executes))
+	for i, e := range executes {
+		moves[i] = e.Claim(e.Fires(at(1000000), n))
+	}
+	return moves
+}
+
+func (f *tables) claim(who Instance, n int, executes ...*Execute) Applied {
+	f.t.Helper()
+	won, err := f.store.Claim(f.t.Context(), who, claims(executes, n))
+	require.NoError(f.t, err)
+	return won
+}
+
+func (f *tables) runState(id int64) string {
+	f.t.Helper()
+	return f.text(`SELECT STATE FROM QRTZ_RUN WHERE ID = ?`, id)
+}

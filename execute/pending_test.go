@@ -1,0 +1,155 @@
+package execute
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// pending adds a run asked for by hand.
+func (f *tables) pending() int64 {
+	f.t.Helper()
+	return f.id(f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME) VALUES ('a', ?, ?)`, f.job, noon.UnixMilli()))
+}
+
+func TestWaitingRuns(t *testing.T) {
+	f := newTables(t)
+	later, now := f.pending(), f.pending()
+	f.exec(`UPDATE QRTZ_RUN SET AVAILABLE_AT = ? WHERE ID = ?`, at(10).UnixMilli(), later)
+	f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME) VALUES ('a', ?, 1), ('b', ?, 1)`, f.addJob("other"), f.job)
+	waiting := func(until time.Time, limit int, classes ...string) (ids []int64) {
+		all, err := f.store.Waiting(t.Context(), classes, until, limit)
+		require.NoError(t, err)
+		for _, w := range all {
+			require.Equal(t, "tick", w.Class)
+			ids = append(ids, w.RunID)
+		}
+		return ids
+	}
+	require.Equal(t, []int64{now}, waiting(at(9), 10, "tick"))
+	require.Equal(t, []int64{now, later}, waiting(at(10), 10, "tick"))
+	require.Equal(t, []int64{now}, waiting(at(10), 1, "tick"))
+	require.Empty(t, waiting(at(10), 10))
+}
+
+func TestAPendingRunIsClaimedOnce(t *testing.T) {
+	const instances, n = 6, 100
+	f := newTables(t)
+	var ids []int64
+	for range n {
+		ids = append(ids, f.pending())
+	}
+	var mu sync.Mutex
+	winners := map[int64]int64{}
+	var racers sync.WaitGroup
+	for range instances {
+		who := f.join(string(rune('a' + f.last.Load())))
+		racers.Go(func() {
+			for i := 0; i < n; i += 20 {
+				runs, err := f.store.ClaimWaiting(context.Background(), who, append([]int64{}, ids[i:i+20]...))
+				if !noError(t, err) {
+					return
+				}
+				mu.Lock()
+				for _, r := range runs {
+					if other, ok := winners[r.ID]; ok {
+						t.Errorf("run %d was won by %d and %d", r.ID, other, who.ID)
+					}
+					winners[r.ID] = who.ID
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	racers.Wait()
+	require.Len(t, winners, n)
+	for id, instance := range winners {
+		require.Equal(t, instance, f.count(`SELECT INSTANCE FROM QRTZ_RUN WHERE ID = ? AND STATE = 'RUNNING' AND CLAIMED_AT IS NOT NULL`, id))
+	}
+}
+
+func TestAClaimOfAPendingRunRaisesTheFence(t *testing.T) {
+	f := newTables(t)
+	who := f.join("n1")
+	first := f.claim(who, 1, f.read(f.add())).Runs[0]
+	require.NoError(t, f.store.HandBack(t.Context(), who, []int64{first.ID}))
+	f.exec(`UPDATE QRTZ_EXECUTE SET CHANGED_AT = '2020-01-01'`)
+	again, err := f.store.ClaimWaiting(t.Context(), f.join("n2"), []int64{first.ID})
+	require.NoError(t, err)
+	require.Len(t, again, 1)
+	require.Greater(t, again[0].Fence, first.Fence)
+	require.Equal(t, first.FireTime.UnixMilli(), again[0].FireTime.UnixMilli())
+	require.Equal(t, []byte(`{"n":1}`), again[0].Data)
+	require.Equal(t, "2020", f.text(`SELECT CAST(YEAR(CHANGED_AT) AS CHAR) FROM QRTZ_EXECUTE`), "a claim is no change")
+	next := f.claim(who, 1, f.due(at(5))...)
+	require.Greater(t, next.Runs[0].Fence, again[0].Fence)
+}
+
+func TestOnlyItsInstanceHandsARunBack(t *testing.T) {
+	f := newTables(t)
+	who, other := f.join("n1"), f.join("n2")
+	run := f.claim(who, 1, f.read(f.add())).Runs[0].ID
+	require.NoError(t, f.store.HandBack(t.Context(), other, []int64{run}))
+	require.Equal(t, "RUNNING", f.runState(run))
+	require.NoError(t, f.store.HandBack(t.Context(), who, nil))
+	require.NoError(t, f.store.HandBack(t.Context(), who, []int64{run, 12345}))
+	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'PENDING' AND INSTANCE IS NULL AND HOST_IP IS NULL AND CLAIMED_AT IS NULL`))
+}
+
+func TestOnlyItsInstanceWritesAResult(t *testing.T) {
+	f := newTables(t)
+	who, other := f.join("n1"), f.join("n2")
+	f.addMany(4)
+	runs := f.claim(who, 1, f.due(noon)...).Runs
+	result := func(r Run, instance int64, state RunState, message string) Result {
+		return Result{RunID: r.ID, Instance: instance, State: state, Started: at(1), Finished: at(2), Message: message}
+	}
+	f.exec(`UPDATE QRTZ_RUN SET STATE = 'LOST' WHERE ID = ?`, runs[2].ID)
+	late, err := f.store.Complete(t.Context(), []Result{
+		result(runs[3], who.ID, Failed, "no paper"),
+		result(runs[2], who.ID, Succeeded, ""),
+		result(runs[1], other.ID, Succeeded, ""),
+		result(runs[0], who.ID, Succeeded, ""),
+	})
+	require.NoError(t, err)
+	require.Equal(t, 2, late)
+	for i, state := range []string{"SUCCEEDED", "RUNNING", "LOST", "FAILED"} {
+		require.Equal(t, state, f.runState(runs[i].ID))
+	}
+	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE MESSAGE = 'no paper' AND STARTED_AT = ? AND FINISHED_AT = ?`,
+		at(1).UnixMilli(), at(2).UnixMilli()))
+	late, err = f.store.Complete(t.Context(), []Result{result(runs[0], who.ID, Failed, "twice")})
+	require.NoError(t, err)
+	require.Equal(t, 1, late)
+	require.Equal(t, "SUCCEEDED", f.runState(runs[0].ID))
+}
+
+func TestRunsOfAnInstanceThatIsGoneAreLost(t *testing.T) {
+	f := newTables(t)
+	gone, here := f.join("n1"), f.join("n2")
+	lost := f.claim(gone, 2, f.read(f.add())).Runs
+	kept := f.claim(here, 1, f.read(f.add())).Runs[0]
+	abandoned := func() []int64 {
+		ids, err := f.store.Abandoned(t.Context())
+		require.NoError(t, err)
+		return ids
+	}
+	require.Empty(t, abandoned())
+	f.join("n1") // the same node, in a new life
+	require.Equal(t, []int64{gone.ID}, abandoned())
+
+	n, err := f.store.Lose(t.Context(), gone.ID, "its node died")
+	require.NoError(t, err)
+	require.Equal(t, int64(2), n)
+	require.Empty(t, abandoned())
+	require.Equal(t, "RUNNING", f.runState(kept.ID))
+	require.Equal(t, int64(2), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'LOST' AND MESSAGE = 'its node died' AND FINISHED_AT IS NOT NULL`))
+	late, err := f.store.Complete(t.Context(), []Result{{RunID: lost[0].ID, Instance: gone.ID, State: Succeeded, Started: at(1), Finished: at(2)}})
+	require.NoError(t, err)
+	require.Equal(t, 1, late, "a result after that changes nothing")
+	require.NoError(t, f.store.HandBack(t.Context(), gone, []int64{lost[0].ID}))
+	require.Equal(t, "LOST", f.runState(lost[0].ID))
+}

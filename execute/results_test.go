@@ -1,0 +1,172 @@
+package execute
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+)
+
+// writer is a store that may be away.
+type writer struct {
+	mu      sync.Mutex // of all but hangs
+	away    bool
+	hangs   bool
+	late    int
+	calls   int
+	batches [][]Result
+}
+
+func (w *writer) complete(ctx context.Context, batch []Result) (int, error) {
+	if w.hangs {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls++
+	if w.away {
+		return 0, errors.New("away")
+	}
+	w.batches = append(w.batches, append([]Result(nil), batch...))
+	return w.late, nil
+}
+
+func (w *writer) setAway(away bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.away = away
+}
+
+func (w *writer) sizes() (sizes []int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, b := range w.batches {
+		sizes = append(sizes, len(b))
+	}
+	return sizes
+}
+
+func (w *writer) written() (ids []int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, b := range w.batches {
+		for _, r := range b {
+			ids = append(ids, r.RunID)
+		}
+	}
+	return ids
+}
+
+// rest lets time pass, and everything settle.
+func rest(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// collecting runs a test with a collector, which is stopped by the function.
+func collecting(t *testing.T, test func(t *testing.T, w *writer, r *Results, stop func(), log *bytes.Buffer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		w := &writer{}
+		r := NewResults(w.complete, zerolog.New(&log))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan struct{})
+		go func() { r.Run(ctx); close(done) }()
+		synctest.Wait()
+		test(t, w, r, func() { cancel(); <-done }, &log)
+	})
+}
+
+func add(r *Results, from, n int) {
+	for i := range n {
+		r.Add(Result{RunID: int64(from + i)})
+	}
+}
+
+func TestResultsAreWrittenInBatches(t *testing.T) {
+	collecting(t, func(t *testing.T, w *writer, r *Results, stop func(), _ *bytes.Buffer) {
+		add(r, 0, 3)
+		synctest.Wait()
+		require.Empty(t, w.sizes())
+		rest(flushEvery)
+		require.Equal(t, []int64{0, 1, 2}, w.written())
+		require.Equal(t, []int{3}, w.sizes())
+
+		add(r, 3, flushBatch+7)
+		synctest.Wait()
+		require.Equal(t, []int{3, flushBatch, 7}, w.sizes(), "a full batch does not wait")
+		require.Len(t, w.written(), flushBatch+10)
+
+		add(r, 1000, 1)
+		stop()
+		require.Len(t, w.written(), flushBatch+11, "what is left is written at the end")
+	})
+}
+
+func TestResultsAreKeptWhileTheDatabaseIsAway(t *testing.T) {
+	collecting(t, func(t *testing.T, w *writer, r *Results, stop func(), log *bytes.Buffer) {
+		w.setAway(true)
+		add(r, 0, 700)
+		rest(10 * time.Minute)
+		require.Equal(t, 1, strings.Count(log.String(), "failed; trying again"), "logged once")
+		require.Less(t, w.calls, 1000, "and tried now and then")
+		add(r, 700, 1)
+		w.setAway(false)
+		rest(flushMaxPause)
+		ids := w.written()
+		require.Len(t, ids, 701)
+		for i, id := range ids {
+			require.Equal(t, int64(i), id, "in order")
+		}
+		require.Contains(t, log.String(), "works again")
+		stop()
+		require.Len(t, w.written(), 701)
+	})
+}
+
+func TestResultsThatComeTooLateAreLogged(t *testing.T) {
+	collecting(t, func(t *testing.T, w *writer, r *Results, stop func(), log *bytes.Buffer) {
+		w.late = 1 // nothing writes yet
+		add(r, 0, 2)
+		stop()
+		require.Contains(t, log.String(), "came too late")
+	})
+}
+
+func TestResultsGiveUpAtTheEnd(t *testing.T) {
+	for name, hangs := range map[string]bool{"away": false, "hangs": true} {
+		t.Run(name, func(t *testing.T) {
+			collecting(t, func(t *testing.T, w *writer, r *Results, stop func(), log *bytes.Buffer) {
+				w.hangs = hangs
+				w.setAway(!hangs)
+				add(r, 0, 2)
+				rest(time.Minute)
+				began := time.Now()
+				stop()
+				require.LessOrEqual(t, time.Since(began), lastFlush+flushTimeout)
+				require.Contains(t, log.String(), "will be LOST")
+				require.Contains(t, log.String(), `"results":2`)
+			})
+		})
+	}
+}
+
+func TestResultsComeBackWhileStopping(t *testing.T) {
+	collecting(t, func(t *testing.T, w *writer, r *Results, stop func(), _ *bytes.Buffer) {
+		w.setAway(true)
+		add(r, 0, 2)
+		time.AfterFunc(5*time.Second, func() { w.setAway(false) })
+		stop()
+		require.Len(t, w.written(), 2)
+	})
+}

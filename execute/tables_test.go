@@ -1,0 +1,172 @@
+package execute
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestOverdueNewAndBroken(t *testing.T) {
+	f := newTables(t)
+	first, second := f.add(), f.add()
+	f.exec(`UPDATE QRTZ_EXECUTE SET NEXT_FIRE_TIME = ? WHERE ID = ?`, at(-5).UnixMilli(), second)
+	f.addTo(f.addJob("other"))
+	ids := func(all []*Execute, err error) (ids []int64) {
+		require.NoError(t, err)
+		for _, e := range all {
+			ids = append(ids, e.ID)
+		}
+		return ids
+	}
+	overdue := func(state State, from, until time.Time, limit int, classes ...string) []int64 {
+		return ids(f.store.Overdue(t.Context(), state, classes, from, until, limit))
+	}
+	require.Equal(t, []int64{second, first}, overdue(Executing, at(-5), noon, 10, "tick"), "the oldest first, both ends included")
+	require.Equal(t, []int64{second}, overdue(Executing, at(-5), noon, 1, "tick"))
+	require.Equal(t, []int64{first}, overdue(Executing, at(-4), noon, 10, "tick"))
+	require.Empty(t, overdue(Executing, at(-4), at(-1), 10, "tick"))
+	require.Empty(t, overdue(Paused, at(-5), noon, 10, "tick"))
+	require.Empty(t, overdue(Executing, at(-5), noon, 10))
+	require.Empty(t, ids(f.store.New(t.Context(), []string{"tick"}, 10)))
+
+	f.exec(`UPDATE QRTZ_EXECUTE SET NEXT_FIRE_TIME = 0 WHERE ID = ?`, first)
+	f.exec(`UPDATE QRTZ_EXECUTE SET NEXT_FIRE_TIME = NULL WHERE ID = ?`, second)
+	require.ElementsMatch(t, []int64{first, second}, ids(f.store.New(t.Context(), []string{"tick"}, 10)))
+	require.Empty(t, ids(f.store.New(t.Context(), []string{"nothing"}, 10)))
+
+	f.exec(`UPDATE QRTZ_EXECUTE SET STATE = 'ERROR', STATE_REASON = 'no' WHERE ID <> ?`, first)
+	f.exec(`UPDATE QRTZ_EXECUTE SET STATE = 'ERROR' WHERE ID = ?`, first) // by a person: theirs to heal
+	require.Equal(t, []int64{second, second + 1}, ids(f.store.Broken(t.Context(), 0, 10)))
+	require.Equal(t, []int64{second + 1}, ids(f.store.Broken(t.Context(), second, 10)))
+}
+
+func TestClassesDueAndPausedOverdue(t *testing.T) {
+	f := newTables(t)
+	f.addMany(2)
+	paused := f.addTo(f.addJob("other"))
+	classes := func(until time.Time) []string {
+		all, err := f.store.ClassesDue(t.Context(), until)
+		require.NoError(t, err)
+		return all
+	}
+	require.ElementsMatch(t, []string{"tick", "other"}, classes(noon))
+	require.Empty(t, classes(at(-1)))
+	f.exec(`UPDATE QRTZ_EXECUTE SET STATE = 'PAUSED' WHERE ID = ?`, paused)
+	require.Equal(t, []string{"tick"}, classes(noon))
+	all, err := f.store.PausedOverdue(t.Context(), noon, 10)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, paused, all[0].ID)
+	all, err = f.store.PausedOverdue(t.Context(), at(-1), 10)
+	require.NoError(t, err)
+	require.Empty(t, all)
+}
+
+func TestAPauseIsMarkedAndItsEndIsKnown(t *testing.T) {
+	f := newTables(t)
+	id := f.add()
+	require.Zero(t, f.read(id).ResumedAt)
+	f.exec(`UPDATE QRTZ_EXECUTE SET STATE = 'PAUSED'`)
+	changed := f.text(`SELECT CAST(CHANGED_AT AS CHAR) FROM QRTZ_EXECUTE`)
+	require.NoError(t, f.store.MarkPaused(t.Context()))
+	require.Equal(t, changed, f.text(`SELECT CAST(CHANGED_AT AS CHAR) FROM QRTZ_EXECUTE WHERE PAUSED_AT = CAST(UNIX_TIMESTAMP(CHANGED_AT) * 1000 AS SIGNED)`))
+	require.Zero(t, f.read(id).ResumedAt, "it still is")
+	moved, err := f.store.Repair(t.Context(), f.join("n1"), Paused, []Move{f.read(id).Resume(at(5))})
+	require.NoError(t, err)
+	require.Len(t, moved.Moved, 1)
+	require.Equal(t, int64(1), f.count(`SELECT PAUSED_AT IS NOT NULL FROM QRTZ_EXECUTE`), "moving it on while paused forgets no pause")
+
+	f.exec(`UPDATE QRTZ_EXECUTE SET STATE = 'EXECUTING'`)
+	e := f.read(id)
+	require.Equal(t, f.count(`SELECT CAST(UNIX_TIMESTAMP(CHANGED_AT) * 1000 AS SIGNED) FROM QRTZ_EXECUTE`), e.ResumedAt.UnixMilli())
+	resumed, err := f.store.Repair(t.Context(), f.join("n1"), Executing, []Move{e.Resume(at(7))})
+	require.NoError(t, err)
+	require.Zero(t, resumed.Moved[0].ResumedAt)
+	require.Zero(t, f.read(id).ResumedAt, "only once")
+}
+
+func TestAdopt(t *testing.T) {
+	f := newTables(t)
+	ours, theirs := f.add(), f.add()
+	f.exec(`INSERT INTO QRTZ_JOB (ID, APPLICATION, JOB_CLASS) VALUES (77, 'b', 'tick')`)
+	f.exec(`UPDATE QRTZ_EXECUTE SET APPLICATION = NULL, PID = IF(ID = ?, 77, PID)`, theirs)
+	require.NoError(t, f.store.Adopt(t.Context()))
+	require.Equal(t, int64(ours), f.count(`SELECT ID FROM QRTZ_EXECUTE WHERE APPLICATION = 'a'`))
+	require.Equal(t, int64(theirs), f.count(`SELECT ID FROM QRTZ_EXECUTE WHERE APPLICATION IS NULL`))
+	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE APPLICATION = 'a' AND CHANGED_AT > '2025-01-01'`), "so that a sweep sees it")
+}
+
+func TestJobStatesFollowTheirExecutes(t *testing.T) {
+	f := newTables(t)
+	for _, c := range []struct {
+		want   string
+		states []string
+	}{
+		{"ERROR", []string{"EXECUTING", "PAUSED", "ERROR", "COMPLETE", "INIT"}},
+		{"EXECUTING", []string{"COMPLETE", "PAUSED", "EXECUTING", "INIT"}},
+		{"PAUSED", []string{"COMPLETE", "PAUSED", "INIT"}},
+		{"COMPLETE", []string{"COMPLETE", "COMPLETE"}},
+		{"INIT", []string{"COMPLETE", "INIT"}},
+	} {
+		job := f.addJob("tick")
+		for _, state := range c.states {
+			f.exec(`UPDATE QRTZ_EXECUTE SET STATE = ?, CHANGED_AT = '2030-01-01' WHERE ID = ?`, state, f.addTo(job))
+		}
+		require.NoError(t, f.store.DeriveJobStates(t.Context(), time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)))
+		f.exec(`UPDATE QRTZ_JOB SET STATE = 'INIT' WHERE ID = ?`, f.job)
+		require.NoError(t, f.store.DeriveJobStates(t.Context(), time.Time{}))
+		require.Equal(t, c.want, f.text(`SELECT STATE FROM QRTZ_JOB WHERE ID = ?`, job))
+		require.Equal(t, "INIT", f.text(`SELECT STATE FROM QRTZ_JOB WHERE ID = ?`, f.job), "a job without executes is left alone")
+	}
+}
+
+func TestGlance(t *testing.T) {
+	f := newTables(t)
+	f.join("n1")
+	id := f.add()
+	look := Look{HostIP: "n1", Classes: []string{"tick"}, From: at(-60), Until: at(-1), Now: noon, Since: time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)}
+	glance := func() Glance {
+		g, err := f.store.Glance(t.Context(), look)
+		require.NoError(t, err)
+		return g
+	}
+	quiet := Glance{AppOn: true, NodeOn: true, Changed: num(0)}
+	check := func(what string, expect func(*Glance)) {
+		t.Helper()
+		g, want := glance(), quiet
+		require.False(t, g.ChangedAt().IsZero())
+		g.Changed = num(0)
+		expect(&want)
+		require.Equal(t, want, g, what)
+	}
+	check("nothing", func(*Glance) {})
+	for _, c := range []struct {
+		do, undo string
+		expect   func(*Glance)
+	}{
+		{nodeOff, `UPDATE QRTZ_NODE SET STATE = 'Y'`, func(g *Glance) { g.NodeOn = false }},
+		{appOff, `UPDATE QRTZ_APP SET STATE = 'Y'`, func(g *Glance) { g.AppOn = false }},
+		{`UPDATE QRTZ_EXECUTE SET NEXT_FIRE_TIME = NEXT_FIRE_TIME - 1000`, `UPDATE QRTZ_EXECUTE SET NEXT_FIRE_TIME = START_TIME`, func(g *Glance) { g.Overdue = true }},
+		{`UPDATE QRTZ_EXECUTE SET NEXT_FIRE_TIME = NEXT_FIRE_TIME - 60001`, `UPDATE QRTZ_EXECUTE SET NEXT_FIRE_TIME = START_TIME`, func(*Glance) {}},
+		{`UPDATE QRTZ_EXECUTE SET NEXT_FIRE_TIME = NULL`, `UPDATE QRTZ_EXECUTE SET NEXT_FIRE_TIME = START_TIME`, func(g *Glance) { g.New = true }},
+		{`UPDATE QRTZ_EXECUTE SET NEXT_FIRE_TIME = -1`, `UPDATE QRTZ_EXECUTE SET NEXT_FIRE_TIME = START_TIME`, func(g *Glance) { g.New = true }},
+		{`UPDATE QRTZ_EXECUTE SET STATE = 'PAUSED'`, `UPDATE QRTZ_EXECUTE SET STATE = 'EXECUTING'`, func(g *Glance) { g.Paused = true }},
+		{`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME) SELECT 'a', ID, 1 FROM QRTZ_JOB`, `DELETE FROM QRTZ_RUN`, func(g *Glance) { g.Pending = true }},
+	} {
+		f.exec(c.do)
+		check(c.do, c.expect)
+		f.exec(c.undo)
+		check(c.undo, func(*Glance) {})
+	}
+	f.exec(`INSERT INTO QRTZ_EXECUTE (PID, JOB_TYPE, STATE, CHANGED_AT) VALUES (?, 'SIMPLE', 'INIT', '2020-01-01')`, f.job)
+	check("an execute that names no app", func(g *Glance) { g.Orphans = true })
+
+	before := glance().ChangedAt()
+	f.exec(`UPDATE QRTZ_EXECUTE SET CHANGED_AT = '2020-01-01'`)
+	f.claim(f.join("n1"), 1, f.read(id))
+	require.True(t, glance().ChangedAt().Before(before), "a claim is no change")
+	look.Classes = nil
+	g := glance()
+	require.False(t, g.Overdue || g.Pending || g.New)
+}
