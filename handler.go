@@ -7,24 +7,25 @@ import (
 	"fmt"
 	"runtime/debug"
 	"time"
-
-	"github.com/qrtz-go/qrtz/execute"
 )
 
 // Run is what a handler learns about the run it carries out.
 type Run struct {
-	ID        int64     // of its row in QRTZ_RUN
-	JobID     int64     // of its job
-	ExecuteID int64     // of its schedule; 0 for a run that belongs to none
-	Class     string    // under which the handler is registered
-	FireTime  time.Time // when it was due
-	StartedAt time.Time // by the cluster's clock; never before FireTime
-	Attempt   int       // 1, and more when a fire is tried again
-	Node      string    // the id of this process in the cluster
+	ID         int64     // of its row in QRTZ_RUN
+	JobID      int64     // of its job
+	ExecuteID  int64     // of its schedule; 0 for a run that belongs to none
+	Class      string    // under which the handler is registered
+	FireTime   time.Time // when it was due
+	StartedAt  time.Time // by the cluster's clock; never before FireTime
+	Attempt    int       // 1, and more when a fire is tried again
+	RecoveryOf int64     // the run, LOST with its node, that this one is a recovery of; 0 if it is none
+	Node       string    // the id of this process in the cluster
 
 	// Fence grows with every claim of the same schedule. A system that remembers the highest number it has
 	// seen can refuse a handler whose node was taken for dead while it went on.
 	Fence int64
+
+	active *active
 }
 
 // handler carries out a run whose data is still JSON.
@@ -65,9 +66,21 @@ func call(ctx context.Context, h handler, run *Run, data []byte, done func(error
 	err = h(ctx, run, data)
 }
 
-func newRun(r execute.Run, startedAt time.Time, node string) *Run {
+func newRun(a *active, node string) *Run {
+	r := a.run
 	return &Run{
-		ID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID, Class: r.Class, FireTime: r.FireTime, StartedAt: startedAt,
-		Attempt: r.Attempt, Node: node, Fence: r.Fence,
+		ID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID, Class: r.Class, FireTime: r.FireTime, StartedAt: a.startedAt,
+		Attempt: r.Attempt, RecoveryOf: r.Recovers, Node: node, Fence: r.Fence, active: a,
 	}
+}
+
+// Progress notes how far the run is, in percent. It is written to QRTZ_RUN within a second, and costs nothing before.
+func (r *Run) Progress(percent int) {
+	r.active.say(func(a *active) { a.progress = min(max(percent, 0), 100) })
+}
+
+// Message notes what the run is doing or has done, in a line. It stays on record if the run succeeds; the error of a
+// run that fails takes its place.
+func (r *Run) Message(text string) {
+	r.active.say(func(a *active) { a.message = text })
 }

@@ -15,6 +15,71 @@ type Job struct {
 	Description string // for people, at most 100 characters
 	Data        any    // handed to the handler, stored as JSON; nil for none
 	Schedules   []Schedule
+	Options
+}
+
+// Options are what a job asks of its runs. Zero values mean the defaults.
+type Options struct {
+	// Recovery has a run whose node died tried again on a live node: a new attempt, which Run.RecoveryOf tells from the
+	// first. Without it, the run just stays on record as LOST. Off by default, since the first may have done its work.
+	Recovery bool
+
+	// Overlap is what becomes of a fire while another run of the job goes on: OverlapAllow (the default), OverlapSkip
+	// or OverlapQueue. The database enforces it with a unique key.
+	Overlap    Overlap
+	QueueLimit int // with OverlapQueue: how many runs wait, the newest; defaults to 10
+
+	// Timeout is how long a run may take before its context is cancelled with ErrTimedOut. Defaults to no limit.
+	Timeout time.Duration
+
+	// Attempts is how often a fire is tried, at most, when its handler fails or times out. Defaults to 1. Before the
+	// second attempt passes Backoff (10 seconds), and twice as long before each further one, up to MaxBackoff (1 hour),
+	// give or take a fifth. See NoRetry and RetryAfter.
+	Attempts            int
+	Backoff, MaxBackoff time.Duration
+
+	// History is which finished runs stay on record: HistoryAll (the default), HistoryFailed, or HistoryNone, with which
+	// runs write no row at all unless Recovery, Overlap or Attempts need one while they go.
+	History History
+
+	// KeepFor is how long finished runs are kept, 30 days by default, and KeepRuns how many of a job's, any number by default.
+	KeepFor  time.Duration
+	KeepRuns int
+}
+
+// Overlap is what becomes of a fire while another run of its job goes on.
+type Overlap = execute.Overlap
+
+// The overlap rules.
+const (
+	OverlapAllow = execute.OverlapAllow // it runs beside it
+	OverlapSkip  = execute.OverlapSkip  // it is recorded as skipped
+	OverlapQueue = execute.OverlapQueue // it waits
+)
+
+// History is which finished runs stay on record.
+type History = execute.History
+
+// The history rules.
+const (
+	HistoryAll    = execute.HistoryAll
+	HistoryFailed = execute.HistoryFailed
+	HistoryNone   = execute.HistoryNone
+)
+
+func (o Options) withDefaults() execute.Options {
+	d := execute.Defaults()
+	setDefault(&o.Overlap, d.Overlap)
+	setDefault(&o.QueueLimit, d.QueueLimit)
+	setDefault(&o.Attempts, d.Attempts)
+	setDefault(&o.Backoff, d.Backoff)
+	setDefault(&o.MaxBackoff, max(d.MaxBackoff, o.Backoff))
+	setDefault(&o.History, d.History)
+	setDefault(&o.KeepFor, d.KeepFor)
+	return execute.Options{
+		Recovery: o.Recovery, Overlap: o.Overlap, QueueLimit: o.QueueLimit, Timeout: o.Timeout, Attempts: o.Attempts,
+		Backoff: o.Backoff, MaxBackoff: o.MaxBackoff, History: o.History, KeepFor: o.KeepFor, KeepRuns: o.KeepRuns,
+	}
 }
 
 // Misfire is what happens to fires that nobody ran within Config.MisfireAfter.
@@ -66,7 +131,7 @@ func At(t time.Time) Schedule {
 }
 
 func (j Job) declaration() (execute.Declaration, error) {
-	d := execute.Declaration{Name: j.Name, Class: j.Class, Description: j.Description}
+	d := execute.Declaration{Name: j.Name, Class: j.Class, Description: j.Description, Options: j.Options.withDefaults()}
 	if d.Class == "" {
 		d.Class = j.Name
 	}

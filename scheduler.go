@@ -18,13 +18,6 @@ import (
 	"github.com/qrtz-go/qrtz/schema"
 )
 
-// ErrFenced is the cause with which the context of a run ends when this process can no longer hold it: its
-// heartbeats have not reached the database, or its node id has gone to another process. Others may recover the run.
-var ErrFenced = node.ErrFenced
-
-// ErrDrained is the cause with which the context of a run ends when Scheduler.Run has waited Config.DrainTimeout for it.
-var ErrDrained = errors.New("the scheduler has stopped, and the run did not end within DrainTimeout")
-
 // Scheduler runs the schedules of one app in this process, together with the app's other nodes.
 type Scheduler struct {
 	cfg      Config

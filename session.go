@@ -2,11 +2,14 @@ package qrtz
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/internal/outage"
 	"github.com/qrtz-go/qrtz/misfire"
 	"github.com/qrtz-go/qrtz/node"
 	"github.com/qrtz-go/qrtz/poller"
@@ -26,6 +29,7 @@ type session struct {
 	poller  *poller.Poller
 	misfire *misfire.Handler
 	results *execute.Results
+	active  actives
 
 	unhandledOnce sync.Map // classes that have been reported
 
@@ -35,7 +39,7 @@ type session struct {
 }
 
 func newSession(s *Scheduler) *session {
-	one := &session{Scheduler: s}
+	one := &session{Scheduler: s, active: actives{byID: map[int64]*active{}}}
 	log, prefix := *s.cfg.Logger, schema.Prefix(s.cfg.Prefix)
 	one.runs, one.cancelRuns = context.WithCancelCause(context.Background())
 	one.member = node.NewMember(s.db, prefix, s.cfg.App, s.clock, node.Config{
@@ -81,6 +85,7 @@ func (s *session) run(ctx context.Context) {
 	var last sync.WaitGroup
 	last.Go(func() { s.member.Run(lasting) })
 	last.Go(func() { s.results.Run(lasting) })
+	last.Go(func() { outage.Every(lasting, *s.cfg.Logger, "attend to runs", attendEvery, s.attend) })
 
 	var loops sync.WaitGroup
 	loops.Go(func() { s.misfire.Run(ctx) })
@@ -138,25 +143,71 @@ func (s *session) endRuns(cause error) {
 // carryOut runs the handler of a run in the calling goroutine and hands in the result. A run whose instance
 // has been fenced is not started: it may be running elsewhere.
 func (s *session) carryOut(r execute.Run, startedAt time.Time) {
-	s.mu.Lock()
-	ctx := s.runs
-	s.mu.Unlock()
 	self := s.member.Self()
 	if r.Instance != self.Instance || s.member.Fenced() {
 		s.cfg.Logger.Warn().Int64("run", r.ID).Msg("not started: the instance that claimed it has lost its place in the cluster")
 		return
 	}
-	call(ctx, s.handlers[r.Class], newRun(r, startedAt, self.HostIP), r.Data, func(err error) { s.finished(r, startedAt, err) })
+	ctx, cancel := s.runContext(r)
+	defer cancel(nil)
+	a := &active{run: r, startedAt: startedAt, cancel: cancel, progress: -1, unsaid: true}
+	s.active.add(a)
+	call(ctx, s.handlers[r.Class], newRun(a, self.HostIP), r.Data, func(err error) {
+		s.active.remove(a)
+		s.results.Add(s.result(a, context.Cause(ctx), err))
+	})
 }
 
-func (s *session) finished(r execute.Run, startedAt time.Time, err error) {
-	result := execute.Result{RunID: r.ID, Instance: r.Instance, State: execute.Succeeded, Started: startedAt, Finished: s.clock.Now()}
-	if err != nil {
-		result.State, result.Message = execute.Failed, err.Error()
-		reason, _, _ := strings.Cut(err.Error(), "\n") // the stack of a panic is in QRTZ_RUN
-		s.cfg.Logger.Warn().Int64("run", r.ID).Str("class", r.Class).Time("fire", r.FireTime).Str("reason", reason).Msg("run failed")
+// runContext ends with its cause when the run is cancelled, fenced or drained, and when it times out.
+func (s *session) runContext(r execute.Run) (context.Context, context.CancelCauseFunc) {
+	s.mu.Lock()
+	ctx, cancel := context.WithCancelCause(s.runs)
+	s.mu.Unlock()
+	if r.Options.Timeout <= 0 {
+		return ctx, cancel
 	}
-	s.results.Add(result)
+	ctx, stop := context.WithTimeoutCause(ctx, r.Options.Timeout, ErrTimedOut)
+	return ctx, func(cause error) {
+		cancel(cause)
+		stop()
+	}
+}
+
+// result says how a run ended whose handler returned err, and whether it is to be tried again.
+func (s *session) result(a *active, cause, err error) execute.Result {
+	now := s.clock.Now()
+	result := execute.Result{Run: a.run, State: execute.Succeeded, Started: a.startedAt, Finished: now}
+	result.Progress, result.Message = a.said()
+	if err == nil {
+		return result
+	}
+	result.State, result.Message = execute.Failed, err.Error()
+	switch {
+	case errors.Is(cause, ErrCancelled):
+		result.State = execute.Cancelled
+	case errors.Is(cause, ErrTimedOut):
+		result.Message = fmt.Sprintf("timed out after %s: %s", a.run.Options.Timeout, err)
+	}
+	if after, ok := retryIn(a.run, err); ok && result.State == execute.Failed {
+		result.RetryAt = now.Add(after)
+	}
+	reason, _, _ := strings.Cut(result.Message, "\n") // the stack of a panic is in QRTZ_RUN
+	s.cfg.Logger.Warn().Int64("run", a.run.ID).Str("class", a.run.Class).Time("fire", a.run.FireTime).Int("attempt", a.run.Attempt).
+		Bool("retry", !result.RetryAt.IsZero()).Str("reason", reason).Msg("run failed")
+	return result
+}
+
+// retryIn is after what time a failed run is to be tried again, if it is.
+func retryIn(r execute.Run, err error) (time.Duration, bool) {
+	var never *noRetryError
+	if r.Attempt >= r.Options.Attempts || errors.As(err, &never) {
+		return 0, false
+	}
+	var after *retryAfterError
+	if errors.As(err, &after) {
+		return after.after, true
+	}
+	return r.Options.RetryIn(r.Attempt), true
 }
 
 // unhandled logs, once per class, that fires are due that no live node has a handler for. They are left alone.

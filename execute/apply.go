@@ -17,7 +17,10 @@ import (
 // Applied is what became of a batch of moves.
 type Applied struct {
 	Moved []*Execute // the executes that were ours to move, as they are now, in order of id
-	Runs  []Run      // the runs among their rows that are RUNNING: ours to start
+	Runs  []Run      // the runs among their rows that are RUNNING: ours to start, in order of fire time
+
+	// Skipped are fires put on record as SKIPPED: misfires, and fires for which an overlap rule left no room.
+	Skipped []SkippedFire
 }
 
 // Claim carries out claims: it wins the fires it can and returns them; what another node won, what has
@@ -60,20 +63,16 @@ func (s *Store) apply(ctx context.Context, who Instance, from State, switches st
 		if err := s.updateGuarded(ctx, tx, who, token, from, switches, moves); err != nil {
 			return err
 		}
-		won, fences, jobs, err := s.readBack(ctx, tx, token, moves)
-		if err != nil || len(won) == 0 {
-			applied = Applied{}
-			return err
-		}
-		runs, err := s.insertRuns(ctx, tx, who, won, fences, jobs)
+		won, err := s.readBack(ctx, tx, token, moves)
 		if err != nil {
 			return err
 		}
-		applied = Applied{Runs: runs}
+		applied = Applied{}
 		for _, m := range won {
 			applied.Moved = append(applied.Moved, m.moved())
 		}
-		return nil
+		applied.Runs, applied.Skipped, err = s.record(ctx, tx, who, won)
+		return err
 	})
 	if err != nil {
 		return Applied{}, err
@@ -109,18 +108,22 @@ func (s *Store) updateGuarded(ctx context.Context, tx *sqlx.Tx, who Instance, to
 }
 
 const readBackSQL = `
-SELECT E.ID, E.FENCE, J.JOB_CLASS, J.JOB_DATA
+SELECT E.ID, E.FENCE, J.JOB_CLASS, J.JOB_DATA, ` + optionColumns + `
   FROM QRTZ_EXECUTE E LEFT JOIN QRTZ_JOB J ON J.ID = E.PID
  WHERE E.ID IN (?) AND E.CLAIM_TOKEN = ?`
 
-type jobOf struct {
-	class string
-	data  []byte
+// wonMove is a move that was ours to make, and what its rows in QRTZ_RUN need to know.
+type wonMove struct {
+	Move
+	fence   int64
+	class   string
+	data    []byte
+	options Options
 }
 
 // readBack finds the moves whose rows carry our token. The count of affected rows does not tell: a
 // loser on a Galera cluster was seen to report one.
-func (s *Store) readBack(ctx context.Context, tx *sqlx.Tx, token int64, moves []Move) (won []Move, fences map[int64]int64, jobs map[int64]jobOf, err error) {
+func (s *Store) readBack(ctx context.Context, tx *sqlx.Tx, token int64, moves []Move) ([]wonMove, error) {
 	ids := make([]int64, len(moves))
 	for i, m := range moves {
 		ids[i] = m.Execute.ID
@@ -130,123 +133,23 @@ func (s *Store) readBack(ctx context.Context, tx *sqlx.Tx, token int64, moves []
 		Fence int64          `db:"FENCE"`
 		Class sql.NullString `db:"JOB_CLASS"`
 		Data  []byte         `db:"JOB_DATA"`
+		optionRow
 	}
 	if err := s.selectRows(ctx, tx, &rows, readBackSQL, ids, token); err != nil {
-		return nil, nil, nil, err
-	}
-	fences, jobs = make(map[int64]int64, len(rows)), make(map[int64]jobOf, len(rows))
-	for _, r := range rows {
-		fences[r.ID], jobs[r.ID] = r.Fence, jobOf{r.Class.String, r.Data}
-	}
-	for _, m := range moves {
-		if _, ok := fences[m.Execute.ID]; ok {
-			won = append(won, m)
-		}
-	}
-	return won, fences, jobs, nil
-}
-
-const (
-	insertRunsSQL = `
-INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE, AVAILABLE_AT, HOST_IP, INSTANCE, FENCE,
-       CLAIMED_AT, FINISHED_AT, LAST_FIRE_TIME, FIRE_COUNT, MESSAGE)
-VALUES `
-	insertRunSQL = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ` + schema.NowMillisSQL + `, IF(? = 'SKIPPED', ` + schema.NowMillisSQL + `, NULL), ?, ?, ?)`
-
-	// A fire that has a run already keeps it: somebody turned the execute back by hand.
-	keepOldRunSQL = ` ON DUPLICATE KEY UPDATE ID = ID`
-
-	newRunsSQL = `
-SELECT R.ID, R.EXECUTE_ID, R.FIRE_TIME
-  FROM %s V JOIN QRTZ_RUN R ON R.EXECUTE_ID = V.EXECUTE_ID AND R.FIRE_TIME = V.FIRE_TIME AND R.ATTEMPT = 1
- WHERE R.STATE = 'RUNNING' AND R.INSTANCE = ? AND R.FENCE = V.FENCE`
-)
-
-// runBatch is how many runs one statement inserts: CATCH_UP may leave half a million in one transaction.
-const runBatch = 1000
-
-// insertRuns inserts the runs of the won moves and returns those that are RUNNING, with their ids, in order of fire time.
-func (s *Store) insertRuns(ctx context.Context, tx *sqlx.Tx, who Instance, won []Move, fences map[int64]int64, jobs map[int64]jobOf) ([]Run, error) {
-	var all []newRun
-	for _, m := range won {
-		for _, r := range m.Runs {
-			all = append(all, newRun{NewRun: r, execute: m.Execute, fence: fences[m.Execute.ID], job: jobs[m.Execute.ID]})
-		}
-	}
-	var runs []Run
-	for some := range slices.Chunk(all, runBatch) {
-		if err := s.insertSomeRuns(ctx, tx, who, some); err != nil {
-			return nil, fmt.Errorf("insert runs: %w", err)
-		}
-		ours, err := s.readBackRuns(ctx, tx, who, some)
-		if err != nil {
-			return nil, fmt.Errorf("read back runs: %w", err)
-		}
-		runs = append(runs, ours...)
-	}
-	slices.SortFunc(runs, byFireTime)
-	return runs, nil
-}
-
-// newRun is a run to be inserted, with what its execute and its job give it.
-type newRun struct {
-	NewRun
-	execute *Execute
-	fence   int64
-	job     jobOf
-}
-
-func (s *Store) insertSomeRuns(ctx context.Context, tx *sqlx.Tx, who Instance, some []newRun) error {
-	args := make([]any, 0, 13*len(some))
-	for _, r := range some {
-		fire := r.FireTime.UnixMilli()
-		holder, instance := sql.NullString{}, sql.NullInt64{}
-		if r.State == Running {
-			holder, instance = sql.NullString{String: who.HostIP, Valid: true}, sql.NullInt64{Int64: who.ID, Valid: true}
-		}
-		args = append(args, s.app, r.execute.JobID, r.execute.ID, fire, r.State, fire, holder, instance, r.fence, r.State,
-			nextMillis(r.LastFire), r.Count, sql.NullString{String: r.Message, Valid: r.Message != ""})
-	}
-	query := insertRunsSQL + insertRunSQL + strings.Repeat(", "+insertRunSQL, len(some)-1) + keepOldRunSQL
-	_, err := tx.ExecContext(ctx, s.prefix.SQL(query), args...)
-	return err
-}
-
-func (s *Store) readBackRuns(ctx context.Context, tx *sqlx.Tx, who Instance, some []newRun) ([]Run, error) {
-	type fireKey struct{ execute, fire int64 }
-	running := map[fireKey]Run{}
-	var keys []any
-	for _, r := range some {
-		if e, fire := r.execute, r.FireTime.UnixMilli(); r.State == Running {
-			keys = append(keys, e.ID, fire, r.fence)
-			running[fireKey{e.ID, fire}] = Run{
-				JobID: e.JobID, ExecuteID: e.ID, Class: r.job.class, Data: r.job.data, FireTime: r.FireTime, Attempt: 1, Fence: r.fence, Instance: who.ID,
-			}
-		}
-	}
-	if len(running) == 0 {
-		return nil, nil
-	}
-	var ids []struct {
-		ID        int64 `db:"ID"`
-		ExecuteID int64 `db:"EXECUTE_ID"`
-		FireTime  int64 `db:"FIRE_TIME"`
-	}
-	query := fmt.Sprintf(newRunsSQL, values(len(running), "EXECUTE_ID", "FIRE_TIME", "FENCE"))
-	if err := tx.SelectContext(ctx, &ids, s.prefix.SQL(query), append(keys, who.ID)...); err != nil {
 		return nil, err
 	}
-	runs := make([]Run, 0, len(ids))
-	for _, id := range ids {
-		run := running[fireKey{id.ExecuteID, id.FireTime}]
-		run.ID = id.ID
-		runs = append(runs, run)
+	ours := make(map[int64]int, len(rows))
+	for i, r := range rows {
+		ours[r.ID] = i
 	}
-	return runs, nil
-}
-
-func byFireTime(a, b Run) int {
-	return cmp.Or(a.FireTime.Compare(b.FireTime), cmp.Compare(a.ID, b.ID))
+	won := make([]wonMove, 0, len(rows))
+	for _, m := range moves {
+		if i, ok := ours[m.Execute.ID]; ok {
+			r := rows[i]
+			won = append(won, wonMove{Move: m, fence: r.Fence, class: r.Class.String, data: r.Data, options: r.options()})
+		}
+	}
+	return won, nil
 }
 
 // clip shortens text to at most n bytes of whole, valid UTF-8, as a column takes it.

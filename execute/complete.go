@@ -6,37 +6,181 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/qrtz-go/qrtz/schema"
 )
 
-const (
-	maxMessage = 8 << 10 // bytes of a run's message that are kept
+const maxMessage = 8 << 10 // bytes of a run's message that are kept
 
-	completeSQL = `
-UPDATE QRTZ_RUN R JOIN %s V ON V.ID = R.ID
-   SET R.STATE = V.STATE1, R.STARTED_AT = V.STARTED, R.FINISHED_AT = V.FINISHED, R.MESSAGE = V.MESSAGE1
- WHERE R.STATE = 'RUNNING' AND R.INSTANCE = V.HOLDER`
-)
-
-// Complete writes the results of runs that are still their instance's. It returns how many were not:
-// their node had been taken for dead, and they are on record as LOST.
+// Complete writes the results of runs that are still their instance's: it updates their rows, or deletes them where the
+// job's history says so, and leaves a PENDING attempt for those that are to be tried again. It returns how many were no
+// longer their instance's: their node had been taken for dead, and they are on record as LOST.
 func (s *Store) Complete(ctx context.Context, results []Result) (late int, err error) {
-	if len(results) == 0 {
-		return 0, nil
-	}
-	slices.SortFunc(results, func(a, b Result) int { return cmp.Compare(a.RunID, b.RunID) })
-	args := make([]any, 0, 6*len(results))
+	slices.SortFunc(results, func(a, b Result) int { return cmp.Compare(a.Run.ID, b.Run.ID) })
+	var finished, dropped, retried []Result
 	for _, r := range results {
-		args = append(args, r.RunID, r.Instance, r.State, r.Started.UnixMilli(), r.Finished.UnixMilli(),
-			sql.NullString{String: clip(r.Message, maxMessage), Valid: r.Message != ""})
+		switch {
+		case r.Run.ID == 0: // it has no row
+		case !r.RetryAt.IsZero():
+			retried = append(retried, r)
+		case r.Run.Options.keeps(r.State):
+			finished = append(finished, r)
+		default:
+			dropped = append(dropped, r)
+		}
 	}
-	query := fmt.Sprintf(completeSQL, values(len(results), "ID", "HOLDER", "STATE1", "STARTED", "FINISHED", "MESSAGE1"))
-	done, err := s.db.ExecContext(ctx, s.prefix.SQL(query), args...)
+	for _, part := range []struct {
+		results []Result
+		write   func(context.Context, []Result) (int, error)
+	}{
+		{finished, func(ctx context.Context, rs []Result) (int, error) { return s.finish(ctx, s.db, rs) }},
+		{dropped, func(ctx context.Context, rs []Result) (int, error) { return s.drop(ctx, s.db, rs) }},
+		{retried, s.retry},
+	} {
+		if len(part.results) == 0 {
+			continue
+		}
+		n, err := part.write(ctx, part.results)
+		if err != nil {
+			return 0, fmt.Errorf("write results: %w", err)
+		}
+		late += len(part.results) - n
+	}
+	return late, nil
+}
+
+const finishSQL = `
+UPDATE QRTZ_RUN R JOIN %s V ON V.ID = R.ID
+   SET R.STATE = V.STATE1, R.STARTED_AT = V.STARTED, R.FINISHED_AT = V.FINISHED, R.MESSAGE = V.MESSAGE1, R.PROGRESS = V.PERCENT,
+       R.OVERLAP_KEY = NULL
+ WHERE R.STATE = 'RUNNING' AND R.INSTANCE = V.HOLDER`
+
+func (s *Store) finish(ctx context.Context, e sqlx.ExecerContext, results []Result) (done int, err error) {
+	args := make([]any, 0, 7*len(results))
+	for _, r := range results {
+		args = append(args, r.Run.ID, r.Run.Instance, r.State, r.Started.UnixMilli(), r.Finished.UnixMilli(),
+			sql.NullString{String: clip(r.Message, maxMessage), Valid: r.Message != ""},
+			sql.NullInt64{Int64: int64(r.Progress), Valid: r.Progress >= 0})
+	}
+	query := fmt.Sprintf(finishSQL, values(len(results), "ID", "HOLDER", "STATE1", "STARTED", "FINISHED", "MESSAGE1", "PERCENT"))
+	return affected(e.ExecContext(ctx, s.prefix.SQL(query), args...))
+}
+
+const dropSQL = `
+DELETE R FROM QRTZ_RUN R JOIN %s V ON V.ID = R.ID WHERE R.STATE = 'RUNNING' AND R.INSTANCE = V.HOLDER`
+
+func (s *Store) drop(ctx context.Context, e sqlx.ExecerContext, results []Result) (done int, err error) {
+	args := make([]any, 0, 2*len(results))
+	for _, r := range results {
+		args = append(args, r.Run.ID, r.Run.Instance)
+	}
+	query := fmt.Sprintf(dropSQL, values(len(results), "ID", "HOLDER"))
+	return affected(e.ExecContext(ctx, s.prefix.SQL(query), args...))
+}
+
+func affected(done sql.Result, err error) (int, error) {
 	if err != nil {
-		return 0, fmt.Errorf("write results: %w", err)
+		return 0, err
 	}
 	n, err := done.RowsAffected()
-	if err != nil {
-		return 0, fmt.Errorf("write results: %w", err)
+	return int(n), err
+}
+
+const (
+	lockHeldSQL = `SELECT R.ID FROM QRTZ_RUN R JOIN %s V ON V.ID = R.ID WHERE R.STATE = 'RUNNING' AND R.INSTANCE = V.HOLDER FOR UPDATE`
+
+	retrySQL = `
+INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, ATTEMPT, STATE, AVAILABLE_AT, JOB_DATA, RECOVERIES)
+SELECT R.APPLICATION, R.JOB_ID, R.EXECUTE_ID, R.FIRE_TIME, R.ATTEMPT + 1, 'PENDING', V.AVAILABLE, R.JOB_DATA, R.RECOVERIES
+  FROM %s V JOIN QRTZ_RUN R ON R.ID = V.ID`
+)
+
+// retry writes results and the attempts that follow them in one transaction: neither a lost nor a second attempt.
+func (s *Store) retry(ctx context.Context, results []Result) (done int, err error) {
+	err = schema.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		held, err := s.lockHeld(ctx, tx, results)
+		if done = len(held); err != nil || done == 0 {
+			return err
+		}
+		args := make([]any, 0, 2*len(held))
+		var keep, drop []Result
+		for _, r := range held {
+			args = append(args, r.Run.ID, r.RetryAt.UnixMilli())
+			if r.Run.Options.keeps(r.State) {
+				keep = append(keep, r)
+			} else {
+				drop = append(drop, r)
+			}
+		}
+		query := fmt.Sprintf(retrySQL, values(len(held), "ID", "AVAILABLE"))
+		if _, err := tx.ExecContext(ctx, s.prefix.SQL(query), args...); err != nil {
+			return err
+		}
+		if len(keep) > 0 {
+			if _, err := s.finish(ctx, tx, keep); err != nil {
+				return err
+			}
+		}
+		if len(drop) > 0 {
+			_, err = s.drop(ctx, tx, drop)
+		}
+		return err
+	})
+	return done, err
+}
+
+// lockHeld returns the results whose runs are still their instance's, and locks their rows.
+func (s *Store) lockHeld(ctx context.Context, tx *sqlx.Tx, results []Result) ([]Result, error) {
+	args := make([]any, 0, 2*len(results))
+	for _, r := range results {
+		args = append(args, r.Run.ID, r.Run.Instance)
 	}
-	return len(results) - int(n), nil
+	var ids []int64
+	query := fmt.Sprintf(lockHeldSQL, values(len(results), "ID", "HOLDER"))
+	if err := tx.SelectContext(ctx, &ids, s.prefix.SQL(query), args...); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(results), func(r Result) bool { return !slices.Contains(ids, r.Run.ID) }), nil
+}
+
+const (
+	attendSQL = `
+UPDATE QRTZ_RUN R JOIN %s V ON V.ID = R.ID
+   SET R.STARTED_AT = V.STARTED, R.PROGRESS = V.PERCENT, R.MESSAGE = V.MESSAGE1
+ WHERE R.STATE = 'RUNNING' AND R.INSTANCE = V.HOLDER`
+
+	toCancelSQL = `SELECT ID FROM QRTZ_RUN WHERE ID IN (?) AND CANCEL_AT IS NOT NULL`
+)
+
+// Underway is what a run that goes on has to say.
+type Underway struct {
+	Run      Run
+	Started  time.Time
+	Progress int // in percent; below 0 if the handler never said
+	Message  string
+}
+
+// Attend writes when runs have started and how far they are, and returns the ids of those of asked that somebody wants cancelled.
+func (s *Store) Attend(ctx context.Context, news []Underway, asked []int64) (cancel []int64, err error) {
+	if len(news) > 0 {
+		args := make([]any, 0, 5*len(news))
+		for _, u := range news {
+			args = append(args, u.Run.ID, u.Run.Instance, u.Started.UnixMilli(), sql.NullInt64{Int64: int64(u.Progress), Valid: u.Progress >= 0},
+				sql.NullString{String: clip(u.Message, maxMessage), Valid: u.Message != ""})
+		}
+		query := fmt.Sprintf(attendSQL, values(len(news), "ID", "HOLDER", "STARTED", "PERCENT", "MESSAGE1"))
+		if _, err := s.db.ExecContext(ctx, s.prefix.SQL(query), args...); err != nil {
+			return nil, fmt.Errorf("attend to runs: %w", err)
+		}
+	}
+	if len(asked) == 0 {
+		return nil, nil
+	}
+	if err := s.selectRows(ctx, s.db, &cancel, toCancelSQL, asked); err != nil {
+		return nil, fmt.Errorf("attend to runs: %w", err)
+	}
+	return cancel, nil
 }

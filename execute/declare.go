@@ -25,6 +25,7 @@ const (
 type Declaration struct {
 	Name, Class, Description string
 	Data                     []byte // JSON; nil for none
+	Options                  Options
 	Schedules                []DeclaredSchedule
 }
 
@@ -48,6 +49,7 @@ func (d Declaration) Validate() error {
 	refuse(len(d.Name) > maxName, "the name has %d bytes, at most %d fit", len(d.Name), maxName)
 	refuse(len(d.Class) > maxClass, "class %q has %d bytes, at most %d fit", d.Class, len(d.Class), maxClass)
 	refuse(len([]rune(d.Description)) > maxDescription, "the description has %d characters, at most %d fit", len([]rune(d.Description)), maxDescription)
+	problems = append(problems, d.Options.Validate())
 	names := map[string]bool{}
 	for i, s := range d.Schedules {
 		refuse(s.Name == "" && len(d.Schedules) > 1, "schedule %d of %d has no name: with several, each needs one", i+1, len(d.Schedules))
@@ -107,16 +109,24 @@ func (s *Store) Declare(ctx context.Context, now time.Time, declarations []Decla
 
 const (
 	addJobSQL = `
-INSERT INTO QRTZ_JOB (APPLICATION, NAME, STATE, JOB_CLASS, JOB_DATA, JOB_DESCRIPTION, UPDATE_TIME) VALUES (?, ?, 'EXECUTING', ?, ?, ?, ?)
+INSERT INTO QRTZ_JOB (APPLICATION, NAME, STATE, UPDATE_TIME, JOB_CLASS, JOB_DATA, JOB_DESCRIPTION,
+       RECOVERY, OVERLAP, QUEUE_LIMIT, RUN_TIMEOUT, ATTEMPTS, BACKOFF, MAX_BACKOFF, HISTORY, KEEP_FOR, KEEP_RUNS)
+VALUES (?, ?, 'EXECUTING', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON DUPLICATE KEY UPDATE ID = ID`
-	readJobSQL   = `SELECT ID, JOB_CLASS, JOB_DATA, JOB_DESCRIPTION FROM QRTZ_JOB WHERE APPLICATION = ? AND NAME = ? FOR UPDATE`
-	changeJobSQL = `UPDATE QRTZ_JOB SET JOB_CLASS = ?, JOB_DATA = ?, JOB_DESCRIPTION = ?, UPDATE_TIME = ? WHERE ID = ?`
+	readJobSQL = `
+SELECT J.ID, J.JOB_CLASS, J.JOB_DATA, J.JOB_DESCRIPTION, ` + optionColumns + `
+  FROM QRTZ_JOB J WHERE J.APPLICATION = ? AND J.NAME = ? FOR UPDATE`
+	changeJobSQL = `
+UPDATE QRTZ_JOB SET UPDATE_TIME = ?, JOB_CLASS = ?, JOB_DATA = ?, JOB_DESCRIPTION = ?,
+       RECOVERY = ?, OVERLAP = ?, QUEUE_LIMIT = ?, RUN_TIMEOUT = ?, ATTEMPTS = ?, BACKOFF = ?, MAX_BACKOFF = ?, HISTORY = ?, KEEP_FOR = ?, KEEP_RUNS = ?
+ WHERE ID = ?`
 )
 
 func (s *Store) declare(ctx context.Context, tx *sqlx.Tx, now time.Time, d Declaration) (jobID int64, err error) {
 	data := sql.NullString{String: string(d.Data), Valid: d.Data != nil}
 	description := sql.NullString{String: d.Description, Valid: d.Description != ""}
-	if _, err := tx.ExecContext(ctx, s.prefix.SQL(addJobSQL), s.app, d.Name, d.Class, data, description, now.UnixMilli()); err != nil {
+	columns := append([]any{now.UnixMilli(), d.Class, data, description}, d.Options.columns()...)
+	if _, err := tx.ExecContext(ctx, s.prefix.SQL(addJobSQL), append([]any{s.app, d.Name}, columns...)...); err != nil {
 		return 0, err
 	}
 	var job struct {
@@ -124,12 +134,13 @@ func (s *Store) declare(ctx context.Context, tx *sqlx.Tx, now time.Time, d Decla
 		Class       string         `db:"JOB_CLASS"`
 		Data        sql.NullString `db:"JOB_DATA"`
 		Description sql.NullString `db:"JOB_DESCRIPTION"`
+		optionRow
 	}
 	if err := tx.GetContext(ctx, &job, s.prefix.SQL(readJobSQL), s.app, d.Name); err != nil {
 		return 0, err
 	}
-	if job.Class != d.Class || job.Data != data || job.Description != description {
-		if _, err := tx.ExecContext(ctx, s.prefix.SQL(changeJobSQL), d.Class, data, description, now.UnixMilli(), job.ID); err != nil {
+	if job.Class != d.Class || job.Data != data || job.Description != description || job.options() != d.Options {
+		if _, err := tx.ExecContext(ctx, s.prefix.SQL(changeJobSQL), append(columns, job.ID)...); err != nil {
 			return 0, err
 		}
 	}

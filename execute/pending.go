@@ -2,7 +2,6 @@ package execute
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"time"
@@ -46,29 +45,38 @@ func (s *Store) Waiting(ctx context.Context, classes []string, now time.Time, li
 }
 
 const (
-	claimPendingSQL = `
-UPDATE QRTZ_RUN R
-  JOIN %s V ON V.ID = R.ID
-  JOIN QRTZ_NODE N ON N.APPLICATION = ? AND N.HOST_IP = ?
-  JOIN QRTZ_APP A ON A.APPLICATION = ?
-  LEFT JOIN QRTZ_EXECUTE E ON E.ID = R.EXECUTE_ID
-   SET R.STATE = 'RUNNING', R.HOST_IP = ?, R.INSTANCE = ?, R.CLAIMED_AT = ` + schema.NowMillisSQL + `,
-       R.FENCE = COALESCE(E.FENCE, 0)
- WHERE R.STATE = 'PENDING' AND N.INSTANCE = ? AND N.STATE = 'Y' AND A.STATE = 'Y'`
+	// The switches are locked before anything else, as the claim of a fire does within its UPDATE.
+	lockSwitchesSQL = `
+SELECT N.INSTANCE FROM QRTZ_NODE N JOIN QRTZ_APP A ON A.APPLICATION = ?
+ WHERE N.APPLICATION = ? AND N.HOST_IP = ? AND N.INSTANCE = ? AND N.STATE = 'Y' AND A.STATE = 'Y' LOCK IN SHARE MODE`
 
 	raiseFencesSQL = `
 UPDATE QRTZ_EXECUTE E JOIN QRTZ_RUN R ON R.EXECUTE_ID = E.ID
    SET E.FENCE = E.FENCE + 1, E.CHANGED_AT = E.CHANGED_AT
  WHERE R.ID IN (?) AND R.STATE = 'PENDING'`
 
+	prepareSQL = `
+UPDATE QRTZ_RUN R LEFT JOIN QRTZ_EXECUTE E ON E.ID = R.EXECUTE_ID
+   SET R.FENCE = COALESCE(E.FENCE, R.FENCE + 1), R.FIRE_TIME = IF(R.FIRE_TIME = 0, ` + schema.NowMillisSQL + `, R.FIRE_TIME)
+ WHERE R.ID IN (?) AND R.STATE = 'PENDING'`
+
+	claimPendingSQL = `
+UPDATE QRTZ_RUN R SET R.STATE = 'RUNNING', R.HOST_IP = ?, R.INSTANCE = ?, R.CLAIMED_AT = ` + schema.NowMillisSQL + `
+ WHERE R.ID IN (?) AND R.STATE = 'PENDING'`
+
 	claimedRunsSQL = `
-SELECT R.ID, R.JOB_ID, R.EXECUTE_ID, J.JOB_CLASS, J.JOB_DATA, R.FIRE_TIME, R.ATTEMPT, R.FENCE, R.INSTANCE
+SELECT ` + runColumns + `
   FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
  WHERE R.ID IN (?) AND R.STATE = 'RUNNING' AND R.INSTANCE = ?`
+
+	exclusiveSQL = `
+SELECT R.ID, R.JOB_ID, R.FIRE_TIME FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
+ WHERE R.ID IN (?) AND R.STATE = 'PENDING' AND J.OVERLAP <> 'ALLOW' ORDER BY R.JOB_ID, R.FIRE_TIME, R.ID`
 )
 
 // ClaimWaiting wins the PENDING runs it can and returns them in order of fire time. As with Claim, what
-// others won is missing from the result. No two calls of one instance may name the same run at once.
+// others won is missing from the result; so is a run that must be the only one of its job while another goes:
+// it waits on. No two calls of one instance may name the same run at once.
 func (s *Store) ClaimWaiting(ctx context.Context, who Instance, runIDs []int64) ([]Run, error) {
 	if len(runIDs) == 0 {
 		return nil, nil
@@ -76,21 +84,25 @@ func (s *Store) ClaimWaiting(ctx context.Context, who Instance, runIDs []int64) 
 	slices.Sort(runIDs)
 	var runs []Run
 	err := schema.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		raise, args, err := sqlx.In(s.prefix.SQL(raiseFencesSQL), runIDs)
+		runs = nil
+		var on []int64
+		if err := s.selectRows(ctx, tx, &on, lockSwitchesSQL, s.app, s.app, who.HostIP, who.ID); err != nil || len(on) == 0 {
+			return err
+		}
+		if err := s.execIn(ctx, tx, raiseFencesSQL, runIDs); err != nil {
+			return err
+		}
+		if err := s.execIn(ctx, tx, prepareSQL, runIDs); err != nil {
+			return err
+		}
+		rest, err := s.claimExclusive(ctx, tx, who, runIDs)
 		if err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, raise, args...); err != nil {
-			return err
-		}
-		args = make([]any, 0, len(runIDs)+6)
-		for _, id := range runIDs {
-			args = append(args, id)
-		}
-		args = append(args, s.app, who.HostIP, s.app, who.HostIP, who.ID, who.ID)
-		claim := s.prefix.SQL(fmt.Sprintf(claimPendingSQL, values(len(runIDs), "ID")))
-		if _, err := tx.ExecContext(ctx, claim, args...); err != nil {
-			return err
+		if len(rest) > 0 {
+			if err := s.execIn(ctx, tx, claimPendingSQL, who.HostIP, who.ID, rest); err != nil {
+				return err
+			}
 		}
 		runs, err = s.claimed(ctx, tx, runIDs, who)
 		return err
@@ -101,6 +113,35 @@ func (s *Store) ClaimWaiting(ctx context.Context, who Instance, runIDs []int64) 
 	return runs, nil
 }
 
+// claimExclusive claims, one by one, the runs that must be the only ones of their jobs, and returns the others.
+func (s *Store) claimExclusive(ctx context.Context, tx *sqlx.Tx, who Instance, runIDs []int64) (rest []int64, err error) {
+	var exclusive []struct {
+		ID       int64 `db:"ID"`
+		JobID    int64 `db:"JOB_ID"`
+		FireTime int64 `db:"FIRE_TIME"`
+	}
+	if err := s.selectRows(ctx, tx, &exclusive, exclusiveSQL, runIDs); err != nil {
+		return nil, err
+	}
+	tried, special := map[int64]bool{}, map[int64]bool{}
+	for _, run := range exclusive {
+		special[run.ID] = true
+		if tried[run.JobID] {
+			continue // behind the one that was just tried
+		}
+		tried[run.JobID] = true
+		if _, err := s.tryExclusive(ctx, tx, who, run.ID); err != nil {
+			return nil, err
+		}
+	}
+	for _, id := range runIDs {
+		if !special[id] {
+			rest = append(rest, id)
+		}
+	}
+	return rest, nil
+}
+
 func (s *Store) claimed(ctx context.Context, q sqlx.QueryerContext, ids []int64, who Instance) ([]Run, error) {
 	var rows []runRow
 	if err := s.selectRows(ctx, q, &rows, claimedRunsSQL, ids, who.ID); err != nil {
@@ -108,24 +149,20 @@ func (s *Store) claimed(ctx context.Context, q sqlx.QueryerContext, ids []int64,
 	}
 	runs := make([]Run, len(rows))
 	for i, r := range rows {
-		runs[i] = r.run()
+		runs[i] = r.run(who)
 	}
 	slices.SortFunc(runs, byFireTime)
 	return runs, nil
 }
 
 const handBackSQL = `
-UPDATE QRTZ_RUN SET STATE = 'PENDING', INSTANCE = NULL, HOST_IP = NULL, CLAIMED_AT = NULL
+UPDATE QRTZ_RUN SET STATE = 'PENDING', INSTANCE = NULL, HOST_IP = NULL, CLAIMED_AT = NULL, OVERLAP_KEY = NULL
  WHERE ID IN (?) AND STATE = 'RUNNING' AND INSTANCE = ?`
 
 // HandBack makes runs that this instance claimed and never started PENDING again, for any node to take.
 func (s *Store) HandBack(ctx context.Context, who Instance, runIDs []int64) error {
 	for ids := range slices.Chunk(runIDs, 1000) {
-		query, args, err := sqlx.In(s.prefix.SQL(handBackSQL), ids, who.ID)
-		if err != nil {
-			return fmt.Errorf("hand back runs: %w", err)
-		}
-		if _, err := s.db.ExecContext(ctx, query, args...); err != nil {
+		if err := s.execIn(ctx, s.db, handBackSQL, ids, who.ID); err != nil {
 			return fmt.Errorf("hand back runs: %w", err)
 		}
 	}
@@ -134,7 +171,7 @@ func (s *Store) HandBack(ctx context.Context, who Instance, runIDs []int64) erro
 
 const handBackFiresSQL = `
 UPDATE QRTZ_RUN R JOIN %s V ON R.EXECUTE_ID = V.EXECUTE_ID AND R.FIRE_TIME = V.FIRE_TIME AND R.ATTEMPT = 1
-   SET R.STATE = 'PENDING', R.INSTANCE = NULL, R.HOST_IP = NULL, R.CLAIMED_AT = NULL
+   SET R.STATE = 'PENDING', R.INSTANCE = NULL, R.HOST_IP = NULL, R.CLAIMED_AT = NULL, R.OVERLAP_KEY = NULL
  WHERE R.STATE = 'RUNNING' AND R.INSTANCE = ?`
 
 // HandBackFires does the same for the fires of claims whose COMMIT got no answer: if it did commit, they
@@ -153,37 +190,4 @@ func (s *Store) HandBackFires(ctx context.Context, who Instance, claims []Move) 
 		return fmt.Errorf("hand back fires: %w", err)
 	}
 	return nil
-}
-
-const loseSQL = `
-UPDATE QRTZ_RUN SET STATE = 'LOST', FINISHED_AT = ` + schema.NowMillisSQL + `, MESSAGE = ?
- WHERE APPLICATION = ? AND STATE = 'RUNNING' AND INSTANCE = ?`
-
-// Lose puts the RUNNING runs of an instance that is gone on record as LOST and says how many there were.
-func (s *Store) Lose(ctx context.Context, instance int64, why string) (int64, error) {
-	result, err := s.db.ExecContext(ctx, s.prefix.SQL(loseSQL), why, s.app, instance)
-	if err != nil {
-		return 0, fmt.Errorf("record lost runs: %w", err)
-	}
-	return result.RowsAffected()
-}
-
-const abandonedSQL = `
-SELECT DISTINCT R.INSTANCE FROM QRTZ_RUN R
-  LEFT JOIN QRTZ_NODE N ON N.APPLICATION = ? AND N.INSTANCE = R.INSTANCE
- WHERE R.APPLICATION = ? AND R.STATE = 'RUNNING' AND N.INSTANCE IS NULL`
-
-// Abandoned lists instances that have RUNNING runs and are no longer those of any node.
-func (s *Store) Abandoned(ctx context.Context) ([]int64, error) {
-	var instances []sql.NullInt64
-	if err := s.selectRows(ctx, s.db, &instances, abandonedSQL, s.app, s.app); err != nil {
-		return nil, fmt.Errorf("look for abandoned runs: %w", err)
-	}
-	var ids []int64
-	for _, id := range instances {
-		if id.Valid {
-			ids = append(ids, id.Int64)
-		}
-	}
-	return ids, nil
 }

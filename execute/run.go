@@ -7,24 +7,27 @@ import (
 
 // Run is one attempt to carry out a fire, claimed by us and ours to finish.
 type Run struct {
-	ID        int64
+	ID        int64 // 0 if it has no row, as HistoryNone has it
 	JobID     int64
 	ExecuteID int64 // 0 for a run that belongs to no schedule
 	Class     string
-	Data      []byte // JOB_DATA
+	Data      []byte // its own, or else its job's JOB_DATA
+	Options   Options
 	FireTime  time.Time
 	Attempt   int
+	Recovers  int64 // the run, LOST, that this one is a recovery of; 0 if it is none
 	Fence     int64 // grows with every claim of the same execute
 	Instance  int64 // that claimed it
 }
 
 // Result is how a run ended.
 type Result struct {
-	RunID             int64
-	Instance          int64 // that claimed it; only while the run is still its does the result count
+	Run               Run
 	State             RunState
 	Started, Finished time.Time
-	Message           string // the error of a failed run
+	Message           string    // the error of a failed run, or what its handler left
+	Progress          int       // in percent; below 0 if the handler never said
+	RetryAt           time.Time // when to try again; zero for never
 }
 
 // runRow is a run as columns.
@@ -33,16 +36,20 @@ type runRow struct {
 	JobID     int64          `db:"JOB_ID"`
 	ExecuteID sql.NullInt64  `db:"EXECUTE_ID"`
 	Class     sql.NullString `db:"JOB_CLASS"`
-	Data      []byte         `db:"JOB_DATA"`
+	Data      []byte         `db:"DATA"`
 	FireTime  int64          `db:"FIRE_TIME"`
 	Attempt   int            `db:"ATTEMPT"`
+	Recovers  sql.NullInt64  `db:"RECOVERS"`
 	Fence     int64          `db:"FENCE"`
-	Instance  int64          `db:"INSTANCE"`
+	optionRow
 }
 
-func (r runRow) run() Run {
+const runColumns = `R.ID, R.JOB_ID, R.EXECUTE_ID, J.JOB_CLASS, COALESCE(R.JOB_DATA, J.JOB_DATA) AS DATA, R.FIRE_TIME, R.ATTEMPT,
+       R.RECOVERS, R.FENCE, ` + optionColumns
+
+func (r runRow) run(who Instance) Run {
 	return Run{
-		ID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID.Int64, Class: r.Class.String, Data: r.Data,
-		FireTime: time.UnixMilli(r.FireTime), Attempt: r.Attempt, Fence: r.Fence, Instance: r.Instance,
+		ID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID.Int64, Class: r.Class.String, Data: r.Data, Options: r.options(),
+		FireTime: time.UnixMilli(r.FireTime), Attempt: r.Attempt, Recovers: r.Recovers.Int64, Fence: r.Fence, Instance: who.ID,
 	}
 }

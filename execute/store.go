@@ -17,6 +17,7 @@ type Store struct {
 	prefix    schema.Prefix
 	app       string
 	schedules Schedules
+	cleanedTo int64 // the id up to which history has been cleaned; only CleanHistory uses it
 }
 
 // NewStore returns the store of app's rows. The prefix must be valid.
@@ -37,6 +38,16 @@ func (s *Store) selectRows(ctx context.Context, q sqlx.QueryerContext, into any,
 		return err
 	}
 	return sqlx.SelectContext(ctx, q, into, query, args...)
+}
+
+// execIn runs a statement that may hold IN (?) with slices.
+func (s *Store) execIn(ctx context.Context, e sqlx.ExecerContext, query string, args ...any) error {
+	query, args, err := sqlx.In(s.prefix.SQL(query), args...)
+	if err != nil {
+		return err
+	}
+	_, err = e.ExecContext(ctx, query, args...)
+	return err
 }
 
 // values is a derived table of n rows, its columns named by the first: SELECT ? AS A, ? AS B UNION ALL SELECT ?, ? …

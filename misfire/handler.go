@@ -41,7 +41,8 @@ type Executes interface {
 	Adopt(ctx context.Context) error
 	MarkPaused(ctx context.Context) error
 	Abandoned(ctx context.Context) ([]int64, error)
-	Lose(ctx context.Context, instance int64, why string) (int64, error)
+	Lose(ctx context.Context, instance int64, why string) ([]execute.LostRun, error)
+	CleanHistory(ctx context.Context, now time.Time) (int, error)
 	DeriveJobStates(ctx context.Context, since time.Time) error
 }
 
@@ -118,8 +119,7 @@ func (h *Handler) pass(ctx context.Context, previous time.Time) error {
 	if err := h.executes.DeriveJobStates(ctx, previous.Add(-lookBack)); err != nil {
 		return err
 	}
-	// History is cleaned here, by its retention rules, once runs have them.
-	return nil
+	return h.cleanHistory(ctx)
 }
 
 // failOver declares nodes dead whose heartbeat is too old, and puts runs on record as LOST that no node holds
@@ -144,11 +144,20 @@ func (h *Handler) failOver(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if lost > 0 {
-			h.cfg.Log.Warn().Int64("instance", instance).Int64("runs", lost).Msg("runs lost with their node")
+		if len(lost) > 0 {
+			h.cfg.Log.Warn().Int64("instance", instance).Int("runs", len(lost)).Msg("runs lost with their node")
 		}
 	}
 	return nil
+}
+
+// cleanHistory deletes the runs that their jobs keep no longer.
+func (h *Handler) cleanHistory(ctx context.Context) error {
+	n, err := h.executes.CleanHistory(ctx, h.nodes.Now())
+	if n > 0 {
+		h.cfg.Log.Debug().Int("runs", n).Msg("cleaned history")
+	}
+	return err
 }
 
 // repair mends the executes that the poller leaves alone.

@@ -1,0 +1,108 @@
+package qrtz
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/qrtz-go/qrtz/execute"
+)
+
+// attendEvery is how often what long runs have to say is written, and requests to cancel them are looked for.
+const attendEvery = 500 * time.Millisecond
+
+// active is a run that goes on in this process.
+type active struct {
+	run       execute.Run
+	startedAt time.Time
+	cancel    context.CancelCauseFunc
+
+	mu       sync.Mutex
+	progress int // in percent; below 0 until the handler says
+	message  string
+	unsaid   bool // the row does not say it yet
+}
+
+func (a *active) say(change func(*active)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change(a)
+	a.unsaid = true
+}
+
+// said is what the handler has said so far.
+func (a *active) said() (progress int, message string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.progress, a.message
+}
+
+// news is what the row does not say yet, if there is anything.
+func (a *active) news() (execute.Underway, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	unsaid := a.unsaid
+	a.unsaid = false
+	return execute.Underway{Run: a.run, Started: a.startedAt, Progress: a.progress, Message: a.message}, unsaid
+}
+
+// actives are the runs that go on in this process and have a row.
+type actives struct {
+	mu   sync.Mutex
+	byID map[int64]*active
+}
+
+func (s *actives) add(a *active) {
+	if a.run.ID == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byID[a.run.ID] = a
+}
+
+func (s *actives) remove(a *active) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byID, a.run.ID)
+}
+
+// olderThan are the runs that started before a time: most runs never get that old, and cost nothing here.
+func (s *actives) olderThan(t time.Time) map[int64]*active {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := map[int64]*active{}
+	for id, a := range s.byID {
+		if a.startedAt.Before(t) {
+			old[id] = a
+		}
+	}
+	return old
+}
+
+// attend writes what the longer runs have to say, and cancels those that somebody wants cancelled.
+func (s *session) attend(ctx context.Context) error {
+	old := s.active.olderThan(s.clock.Now().Add(-attendEvery))
+	if len(old) == 0 {
+		return nil
+	}
+	var news []execute.Underway
+	var ids []int64
+	for id, a := range old {
+		ids = append(ids, id)
+		if u, ok := a.news(); ok {
+			news = append(news, u)
+		}
+	}
+	cancel, err := s.executes.Attend(ctx, news, ids)
+	if err != nil {
+		for _, u := range news {
+			old[u.Run.ID].say(func(*active) {}) // not written: next time
+		}
+		return err
+	}
+	for _, id := range cancel {
+		old[id].cancel(ErrCancelled)
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package qrtz
+
+import (
+	"errors"
+	"time"
+
+	"github.com/qrtz-go/qrtz/node"
+)
+
+// The causes with which the context of a run ends before its handler has returned: see context.Cause.
+var (
+	// ErrFenced: this process can no longer hold the run. Its heartbeats have not reached the database, or its node id
+	// has gone to another process. Others may recover the run; its result does not count.
+	ErrFenced = node.ErrFenced
+
+	// ErrDrained: Scheduler.Run was told to stop and has waited Config.DrainTimeout for the run.
+	ErrDrained = errors.New("the scheduler has stopped, and the run did not end within DrainTimeout")
+
+	// ErrTimedOut: the run has taken as long as Options.Timeout of its job.
+	ErrTimedOut = errors.New("the run has taken longer than its job's timeout")
+
+	// ErrCancelled: somebody asked for the run to be cancelled.
+	ErrCancelled = errors.New("the run was cancelled on request")
+)
+
+// NoRetry wraps an error that a further attempt would not cure: the run is FAILED, whatever attempts its job has left.
+func NoRetry(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &noRetryError{err}
+}
+
+type noRetryError struct{ error }
+
+func (e *noRetryError) Unwrap() error { return e.error }
+
+// RetryAfter wraps an error to have the next attempt made after a time of the handler's choosing, in place of the job's
+// backoff. It does not add attempts.
+func RetryAfter(err error, after time.Duration) error {
+	if err == nil {
+		return nil
+	}
+	return &retryAfterError{err, after}
+}
+
+type retryAfterError struct {
+	error
+	after time.Duration
+}
+
+func (e *retryAfterError) Unwrap() error { return e.error }

@@ -1,0 +1,142 @@
+package execute
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Overlap says what becomes of a fire while another run of its job goes on.
+type Overlap string
+
+// The overlap rules.
+const (
+	OverlapAllow Overlap = "ALLOW" // it runs beside it
+	OverlapSkip  Overlap = "SKIP"  // it is recorded as skipped
+	OverlapQueue Overlap = "QUEUE" // it waits; of those that wait, the newest QUEUE_LIMIT are kept
+)
+
+// History says which runs stay on record when they have ended.
+type History string
+
+// The history rules.
+const (
+	HistoryAll    History = "ALL"
+	HistoryFailed History = "FAILED" // what succeeded is deleted
+	HistoryNone   History = "NONE"   // no row is written, unless recovery, overlap or retry need one while the run goes
+)
+
+// Options are what a job asks of its runs; each is a column of QRTZ_JOB.
+type Options struct {
+	Recovery   bool          // a run whose node died is tried again elsewhere
+	Overlap    Overlap       // OVERLAP
+	QueueLimit int           // with OverlapQueue
+	Timeout    time.Duration // of a run; 0 for none
+	Attempts   int           // at most, of one fire, when it fails
+	Backoff    time.Duration // before the second attempt; it doubles with each further one
+	MaxBackoff time.Duration // between attempts
+	History    History       // HISTORY
+	KeepFor    time.Duration // how long finished runs are kept; 0 for ever
+	KeepRuns   int           // how many finished runs are kept; 0 for any number
+}
+
+// Validate names every option that cannot work.
+func (o Options) Validate() error {
+	var problems []error
+	refuse := func(when bool, format string, args ...any) {
+		if when {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
+	}
+	overlaps, histories := []Overlap{OverlapAllow, OverlapSkip, OverlapQueue}, []History{HistoryAll, HistoryFailed, HistoryNone}
+	refuse(!slices.Contains(overlaps, o.Overlap), "overlap %q: want one of %s", o.Overlap, join(overlaps))
+	refuse(!slices.Contains(histories, o.History), "history %q: want one of %s", o.History, join(histories))
+	refuse(o.QueueLimit < 1, "QueueLimit (%d) must be at least 1", o.QueueLimit)
+	refuse(o.Timeout < 0, "Timeout (%s) must not be negative", o.Timeout)
+	refuse(o.Attempts < 1, "Attempts (%d) must be at least 1", o.Attempts)
+	refuse(o.Backoff < 0, "Backoff (%s) must not be negative", o.Backoff)
+	refuse(o.MaxBackoff < o.Backoff, "MaxBackoff (%s) must not be below Backoff (%s)", o.MaxBackoff, o.Backoff)
+	refuse(o.KeepFor < 0, "KeepFor (%s) must not be negative", o.KeepFor)
+	for name, d := range map[string]time.Duration{"Timeout": o.Timeout, "Backoff": o.Backoff, "MaxBackoff": o.MaxBackoff, "KeepFor": o.KeepFor} {
+		refuse(d%time.Millisecond != 0, "%s (%s): want whole milliseconds", name, d)
+	}
+	refuse(o.KeepRuns < 0, "KeepRuns (%d) must not be negative", o.KeepRuns)
+	return errors.Join(problems...)
+}
+
+// exclusive tells whether only one run of the job may go at a time.
+func (o Options) exclusive() bool { return o.Overlap != OverlapAllow }
+
+// writesRow tells whether a run has a row while it goes.
+func (o Options) writesRow() bool {
+	return o.History != HistoryNone || o.exclusive() || o.Recovery || o.Attempts > 1
+}
+
+// keeps tells whether a run that ended so stays on record.
+func (o Options) keeps(state RunState) bool {
+	return o.History == HistoryAll || o.History == HistoryFailed && state != Succeeded
+}
+
+// RetryIn is how long to wait after attempt failed: Backoff doubled with each attempt, at most MaxBackoff, give or
+// take a fifth, so that what failed together does not come back together.
+func (o Options) RetryIn(attempt int) time.Duration {
+	pause := o.Backoff
+	for range attempt - 1 {
+		if pause = 2 * pause; pause >= o.MaxBackoff {
+			pause = o.MaxBackoff
+			break
+		}
+	}
+	if pause < 5 {
+		return pause
+	}
+	return pause*4/5 + rand.N(pause*2/5)
+}
+
+// optionColumns are those of QRTZ_JOB, as optionRow reads them.
+const optionColumns = `J.RECOVERY, J.OVERLAP, J.QUEUE_LIMIT, J.RUN_TIMEOUT, J.ATTEMPTS, J.BACKOFF, J.MAX_BACKOFF, J.HISTORY, J.KEEP_FOR, J.KEEP_RUNS`
+
+// optionRow are the options as columns; pointers, since a job may have been deleted under its run.
+type optionRow struct {
+	Recovery   *bool    `db:"RECOVERY"`
+	Overlap    *Overlap `db:"OVERLAP"`
+	QueueLimit *int     `db:"QUEUE_LIMIT"`
+	Timeout    *int64   `db:"RUN_TIMEOUT"`
+	Attempts   *int     `db:"ATTEMPTS"`
+	Backoff    *int64   `db:"BACKOFF"`
+	MaxBackoff *int64   `db:"MAX_BACKOFF"`
+	History    *History `db:"HISTORY"`
+	KeepFor    *int64   `db:"KEEP_FOR"`
+	KeepRuns   *int     `db:"KEEP_RUNS"`
+}
+
+func (r optionRow) options() Options {
+	if r.Overlap == nil {
+		return Defaults() // its job is gone
+	}
+	return Options{
+		Recovery: *r.Recovery, Overlap: *r.Overlap, QueueLimit: *r.QueueLimit,
+		Timeout: fromColumn(*r.Timeout), Attempts: *r.Attempts, Backoff: fromColumn(*r.Backoff), MaxBackoff: fromColumn(*r.MaxBackoff),
+		History: *r.History, KeepFor: fromColumn(*r.KeepFor), KeepRuns: *r.KeepRuns,
+	}
+}
+
+// columns are the values of optionColumns, in their order.
+func (o Options) columns() []any {
+	return []any{
+		o.Recovery, o.Overlap, o.QueueLimit, o.Timeout.Milliseconds(), o.Attempts, o.Backoff.Milliseconds(), o.MaxBackoff.Milliseconds(),
+		o.History, o.KeepFor.Milliseconds(), o.KeepRuns,
+	}
+}
+
+// Defaults are the options of a job that says nothing, as the columns have them too.
+func Defaults() Options {
+	return Options{
+		Overlap: OverlapAllow, QueueLimit: 10, Attempts: 1, Backoff: 10 * time.Second, MaxBackoff: time.Hour,
+		History: HistoryAll, KeepFor: 30 * 24 * time.Hour,
+	}
+}
+
+func fromColumn(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

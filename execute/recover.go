@@ -1,0 +1,98 @@
+package execute
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/qrtz-go/qrtz/schema"
+)
+
+// maxRecoveries is how often one fire is recovered: a run that kills its node each time would else go round for ever.
+const maxRecoveries = 5
+
+const abandonedSQL = `
+SELECT DISTINCT R.INSTANCE FROM QRTZ_RUN R
+  LEFT JOIN QRTZ_NODE N ON N.APPLICATION = ? AND N.INSTANCE = R.INSTANCE
+ WHERE R.APPLICATION = ? AND R.STATE = 'RUNNING' AND N.INSTANCE IS NULL`
+
+// Abandoned lists instances that have RUNNING runs and are no longer those of any node.
+func (s *Store) Abandoned(ctx context.Context) ([]int64, error) {
+	var instances []sql.NullInt64
+	if err := s.selectRows(ctx, s.db, &instances, abandonedSQL, s.app, s.app); err != nil {
+		return nil, fmt.Errorf("look for abandoned runs: %w", err)
+	}
+	var ids []int64
+	for _, id := range instances {
+		if id.Valid {
+			ids = append(ids, id.Int64)
+		}
+	}
+	return ids, nil
+}
+
+const (
+	heldSQL = `
+SELECT ID, JOB_ID, EXECUTE_ID, FIRE_TIME, ATTEMPT, HOST_IP FROM QRTZ_RUN
+ WHERE APPLICATION = ? AND STATE = 'RUNNING' AND INSTANCE = ? ORDER BY ID LIMIT 1000 FOR UPDATE`
+
+	loseSQL = `
+UPDATE QRTZ_RUN SET STATE = 'LOST', FINISHED_AT = ` + schema.NowMillisSQL + `, MESSAGE = ?, OVERLAP_KEY = NULL WHERE ID IN (?)`
+
+	recoverSQL = `
+INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, ATTEMPT, STATE, AVAILABLE_AT, JOB_DATA, RECOVERS, RECOVERIES)
+SELECT R.APPLICATION, R.JOB_ID, R.EXECUTE_ID, R.FIRE_TIME, R.ATTEMPT + 1, 'PENDING', ` + schema.NowMillisSQL + `, R.JOB_DATA, R.ID, R.RECOVERIES + 1
+  FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
+ WHERE R.ID IN (?) AND J.RECOVERY = 1 AND R.RECOVERIES < ?`
+)
+
+// LostRun is a run whose node died while it went.
+type LostRun struct {
+	ID        int64         `db:"ID"`
+	JobID     int64         `db:"JOB_ID"`
+	ExecuteID sql.NullInt64 `db:"EXECUTE_ID"`
+	Fire      int64         `db:"FIRE_TIME"`
+	Attempt   int           `db:"ATTEMPT"`
+	Node      string        `db:"HOST_IP"`
+}
+
+// FireTime is when the run was due.
+func (r LostRun) FireTime() time.Time { return time.UnixMilli(r.Fire) }
+
+// Lose puts the RUNNING runs of an instance that is gone on record as LOST and returns them. Those whose job asks for
+// recovery get a new attempt, PENDING at once, in the same transaction.
+func (s *Store) Lose(ctx context.Context, instance int64, why string) ([]LostRun, error) {
+	var lost []LostRun
+	for {
+		some, err := s.loseSome(ctx, instance, why)
+		if err != nil {
+			return lost, fmt.Errorf("record lost runs: %w", err)
+		}
+		if len(some) == 0 {
+			return lost, nil
+		}
+		lost = append(lost, some...)
+	}
+}
+
+func (s *Store) loseSome(ctx context.Context, instance int64, why string) ([]LostRun, error) {
+	var some []LostRun
+	err := schema.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		some = nil
+		if err := s.selectRows(ctx, tx, &some, heldSQL, s.app, instance); err != nil || len(some) == 0 {
+			return err
+		}
+		ids := make([]int64, len(some))
+		for i, run := range some {
+			ids[i] = run.ID
+		}
+		if err := s.execIn(ctx, tx, loseSQL, why, ids); err != nil {
+			return err
+		}
+		return s.execIn(ctx, tx, recoverSQL, ids, maxRecoveries)
+	})
+	return some, err
+}
