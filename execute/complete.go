@@ -95,7 +95,7 @@ const (
 	retrySQL = `
 INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, ATTEMPT, STATE, AVAILABLE_AT, JOB_DATA, RECOVERIES)
 SELECT R.APPLICATION, R.JOB_ID, R.EXECUTE_ID, R.FIRE_TIME, R.ATTEMPT + 1, 'PENDING', V.AVAILABLE, R.JOB_DATA, R.RECOVERIES
-  FROM %s V JOIN QRTZ_RUN R ON R.ID = V.ID`
+  FROM %s V JOIN QRTZ_RUN R ON R.ID = V.ID JOIN QRTZ_JOB J ON J.ID = R.JOB_ID` // of a job that is gone nobody could claim it
 )
 
 // retry writes results and the attempts that follow them in one transaction: neither a lost nor a second attempt.
