@@ -58,7 +58,7 @@ func (m *Manual) RunDue(ctx context.Context) (told []Event, next time.Time, err 
 	}
 	if err == nil {
 		err = s.poller.RunDue(ctx, func(ctx context.Context, r execute.Run) error {
-			s.carryOut(r, s.clock.Now())
+			s.carryOut(r, s.clock.Now()) //nolint:contextcheck // a run ends with its session, not with its caller
 			return s.results.Flush(ctx)
 		})
 	}
@@ -76,5 +76,5 @@ func (m *Manual) RunDue(ctx context.Context) (told []Event, next time.Time, err 
 func (m *Manual) Leave(ctx context.Context) {
 	m.session.leave(ctx)
 	m.session.clock.StandStill(false)
-	m.session.Scheduler.session.Store(nil)
+	m.session.session.Store(nil)
 }

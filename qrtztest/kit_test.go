@@ -218,3 +218,27 @@ func TestTheUsersPoolKeepsItsClock(t *testing.T) {
 		require.WithinDuration(t, time.Now(), time.Unix(now, 0), time.Minute)
 	}
 }
+
+// The example, on a database.
+func TestTheExampleHolds(t *testing.T) {
+	broken := true
+	kit := qrtztest.New(t, testdb.New(t), qrtz.Config{App: "billing"}, func(s *qrtz.Scheduler) {
+		qrtz.Handle(s, "invoice", func(context.Context, *qrtz.Run, struct{}) error {
+			if broken {
+				return errors.New("no paper")
+			}
+			return nil
+		})
+	})
+	kit.Declare(qrtz.Job{
+		Name: "invoice", Schedules: []qrtz.Schedule{qrtz.Cron("0 0 6 1 * ?", "UTC")},
+		Options: qrtz.Options{Attempts: 2, Backoff: time.Hour},
+	})
+	kit.AdvanceTo(at(6, 0, 0))
+	require.Equal(t, qrtz.Failed, kit.RequireRan("invoice", 1)[0].State)
+	broken = false
+	kit.Advance(2 * time.Hour)
+	require.Equal(t, qrtz.Succeeded, kit.RequireRan("invoice", 2)[1].State)
+	kit.Skip(40 * 24 * time.Hour)
+	kit.RequireRan("invoice", 3)
+}
