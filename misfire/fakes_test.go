@@ -26,14 +26,14 @@ const (
 
 // cluster is all that the handler needs, in memory. Calls are recorded in order.
 type cluster struct {
-	calls     []string
-	writes    int
-	err       map[string]error // by call
-	log       bytes.Buffer
-	entered   []time.Time
+	calls   []string
+	writes  int
+	err     map[string]error // by call
+	log     bytes.Buffer
+	entered []time.Time
 
 	awayFrom, awayUntil time.Time // the database
-	unhandled []string
+	unhandled           []string
 
 	theirs    bool // it is another node's turn
 	previous  time.Time

@@ -92,6 +92,7 @@ func TestOnAgainPassesOverBeforeItClaims(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
 		since := now.Add(10 * time.Second)
 		b.put(every(1, time.Second, now), every(2, time.Minute, now.Add(20*time.Second)))
+		b.planAll() // as it was before it was switched off
 		b.cluster.resuming = since
 		rest(12 * time.Second)
 		b.swept()
@@ -100,6 +101,8 @@ func TestOnAgainPassesOverBeforeItClaims(t *testing.T) {
 		require.Empty(b.t, b.store.repaired[0].Runs, "not a misfire")
 		require.Equal(b.t, since.UnixMilli(), b.store.rows[1].Next.UnixMilli(), "fires count from then on")
 		require.Zero(b.t, b.calls("Claim"))
+		_, planned := b.plan.earliest()
+		require.False(b.t, planned, "what was planned before is stale")
 		b.swept()
 		_, err := b.dispatch(b.t.Context())
 		require.NoError(b.t, err)
