@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+	"github.com/jmoiron/sqlx"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qrtz-go/qrtz/schema"
@@ -190,6 +192,7 @@ func TestEachFireIsClaimedOnce(t *testing.T) {
 }
 
 func noError(t *testing.T, err error) bool {
+	t.Helper()
 	if err != nil {
 		t.Error(err)
 	}
@@ -200,12 +203,19 @@ func noError(t *testing.T, err error) bool {
 func TestManyRunsInOneMove(t *testing.T) {
 	f := newTables(t)
 	f.addMany(30)
+	cfg, err := mysql.ParseDSN(f.dsn)
+	require.NoError(t, err)
+	cfg.InterpolateParams = false // then a statement takes 65535 parameters
+	db, err := sqlx.Open("mysql", cfg.FormatDSN())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	store := NewStore(db, schema.DefaultPrefix, "a")
 	f.exec(`UPDATE QRTZ_EXECUTE SET MISFIRE = 'CATCH_UP', CATCH_UP_LIMIT = 5000`)
 	var moves []Move
 	for _, e := range f.due(noon) {
 		moves = append(moves, e.Repair(at(1999)))
 	}
-	done, err := f.store.Repair(t.Context(), f.join("n1"), Executing, moves)
+	done, err := store.Repair(t.Context(), f.join("n1"), Executing, moves)
 	require.NoError(t, err)
 	require.Len(t, done.Moved, 30)
 	require.Empty(t, done.Runs)

@@ -104,7 +104,8 @@ func TestResultsAreWrittenInBatches(t *testing.T) {
 
 		add(r, 3, flushBatch+7)
 		synctest.Wait()
-		require.Equal(t, []int{3, flushBatch, 7}, w.sizes(), "a full batch does not wait")
+		require.Equal(t, []int{3, flushBatch}, w.sizes()[:2], "a full batch does not wait")
+		rest(flushEvery)
 		require.Len(t, w.written(), flushBatch+10)
 
 		add(r, 1000, 1)
