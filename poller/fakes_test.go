@@ -128,8 +128,11 @@ func (s *fakeStore) Glance(_ context.Context, l execute.Look) (execute.Glance, e
 	return g, err
 }
 
-func (s *fakeStore) Adopt(context.Context) error      { defer s.mu.Unlock(); return s.call("Adopt") }
-func (s *fakeStore) MarkPaused(context.Context) error { defer s.mu.Unlock(); return s.call("MarkPaused") }
+func (s *fakeStore) Adopt(context.Context) error { defer s.mu.Unlock(); return s.call("Adopt") }
+func (s *fakeStore) MarkPaused(context.Context) error {
+	defer s.mu.Unlock()
+	return s.call("MarkPaused")
+}
 
 func (s *fakeStore) Claim(ctx context.Context, who execute.Instance, moves []execute.Move) (won execute.Applied, err error) {
 	select {
