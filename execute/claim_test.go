@@ -25,7 +25,7 @@ func TestAClaimMovesTheRowAndLeavesItsRuns(t *testing.T) {
 	require.True(t, slices.IsSortedFunc(won.Runs, byFireTime))
 	for _, r := range won.Runs {
 		require.Equal(t, Run{
-			ID: r.ID, JobID: f.job, ExecuteID: r.ExecuteID, Class: "tick", Data: []byte(`{"n":1}`),
+			ID: r.ID, JobID: f.job, ExecuteID: r.ExecuteID, Class: "tick", Data: []byte(`{"n":1}`), Options: Defaults(),
 			FireTime: r.FireTime, Attempt: 1, Fence: 1, Instance: who.ID,
 		}, r)
 		require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE ID = ? AND EXECUTE_ID = ? AND FIRE_TIME = ? AND STATE = 'RUNNING'
@@ -178,7 +178,10 @@ func TestEachFireIsClaimedOnce(t *testing.T) {
 	racers.Wait()
 	require.GreaterOrEqual(t, len(winners), executes*2*rounds)
 	require.Equal(t, int64(len(winners)), f.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
-	var rows []runRow
+	var rows []struct {
+		runRow
+		Instance int64 `db:"INSTANCE"`
+	}
 	require.NoError(t, f.Select(&rows, `SELECT ID, JOB_ID, EXECUTE_ID, FIRE_TIME, ATTEMPT, FENCE, INSTANCE FROM QRTZ_RUN WHERE STATE = 'RUNNING'`))
 	require.Len(t, rows, len(winners))
 	for _, r := range rows {

@@ -15,7 +15,7 @@ import (
 const nasty = "O'Neill\\\"; DROP TABLE QRTZ_RUN;-- \x00\t🐘 ü %s ? QRTZ_"
 
 func declaration(name string, schedules ...string) Declaration {
-	d := Declaration{Name: name, Class: "tick"}
+	d := Declaration{Name: name, Class: "tick", Options: Defaults()}
 	for _, s := range schedules {
 		d.Schedules = append(d.Schedules, DeclaredSchedule{
 			Name: s, Misfire: FireOnce, CatchUpLimit: 100,
@@ -90,7 +90,7 @@ func TestTextIsData(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(f.text(`SELECT STATE_REASON FROM QRTZ_EXECUTE`), nasty+"\uFFFDü"))
 
-	late, err := f.store.Complete(t.Context(), []Result{{RunID: run.ID, Instance: who.ID, State: Failed, Started: noon, Finished: noon, Message: message}})
+	late, err := f.store.Complete(t.Context(), []Result{{Run: run, State: Failed, Started: noon, Finished: noon, Message: message}})
 	require.NoError(t, err)
 	require.Zero(t, late)
 	kept := f.text(`SELECT MESSAGE FROM QRTZ_RUN`)

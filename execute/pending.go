@@ -11,11 +11,14 @@ import (
 	"github.com/qrtz-go/qrtz/schema"
 )
 
+// What waits for another run of its job is left out: a long queue must not hide the runs of other jobs.
 const pendingSQL = `
 SELECT R.ID, R.AVAILABLE_AT, J.JOB_CLASS
   FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
+  LEFT JOIN QRTZ_RUN B ON B.OVERLAP_KEY = R.JOB_ID AND B.STATE = 'RUNNING'
  WHERE R.APPLICATION = ? AND R.STATE = 'PENDING' AND R.AVAILABLE_AT <= ? AND J.JOB_CLASS IN (?)
- ORDER BY R.AVAILABLE_AT LIMIT ?`
+   AND (B.ID IS NULL OR J.OVERLAP = 'ALLOW')
+ ORDER BY R.AVAILABLE_AT, R.ID LIMIT ?`
 
 // Waiting is a run that somebody may claim.
 type Waiting struct {
@@ -70,8 +73,12 @@ SELECT ` + runColumns + `
  WHERE R.ID IN (?) AND R.STATE = 'RUNNING' AND R.INSTANCE = ?`
 
 	exclusiveSQL = `
-SELECT R.ID, R.JOB_ID, R.FIRE_TIME FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
- WHERE R.ID IN (?) AND R.STATE = 'PENDING' AND J.OVERLAP <> 'ALLOW' ORDER BY R.JOB_ID, R.FIRE_TIME, R.ID`
+SELECT R.ID, R.JOB_ID FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
+ WHERE R.ID IN (?) AND R.STATE = 'PENDING' AND J.OVERLAP <> 'ALLOW' ORDER BY R.JOB_ID, R.AVAILABLE_AT, R.ID`
+
+	cancelPendingSQL = `
+UPDATE QRTZ_RUN SET STATE = 'CANCELLED', FINISHED_AT = ` + schema.NowMillisSQL + `, MESSAGE = 'cancelled before it was started'
+ WHERE ID IN (?) AND STATE = 'PENDING' AND CANCEL_AT IS NOT NULL`
 )
 
 // ClaimWaiting wins the PENDING runs it can and returns them in order of fire time. As with Claim, what
@@ -87,6 +94,9 @@ func (s *Store) ClaimWaiting(ctx context.Context, who Instance, runIDs []int64) 
 		runs = nil
 		var on []int64
 		if err := s.selectRows(ctx, tx, &on, lockSwitchesSQL, s.app, s.app, who.HostIP, who.ID); err != nil || len(on) == 0 {
+			return err
+		}
+		if err := s.execIn(ctx, tx, cancelPendingSQL, runIDs); err != nil {
 			return err
 		}
 		if err := s.execIn(ctx, tx, raiseFencesSQL, runIDs); err != nil {
@@ -116,9 +126,8 @@ func (s *Store) ClaimWaiting(ctx context.Context, who Instance, runIDs []int64) 
 // claimExclusive claims, one by one, the runs that must be the only ones of their jobs, and returns the others.
 func (s *Store) claimExclusive(ctx context.Context, tx *sqlx.Tx, who Instance, runIDs []int64) (rest []int64, err error) {
 	var exclusive []struct {
-		ID       int64 `db:"ID"`
-		JobID    int64 `db:"JOB_ID"`
-		FireTime int64 `db:"FIRE_TIME"`
+		ID    int64 `db:"ID"`
+		JobID int64 `db:"JOB_ID"`
 	}
 	if err := s.selectRows(ctx, tx, &exclusive, exclusiveSQL, runIDs); err != nil {
 		return nil, err
@@ -130,6 +139,11 @@ func (s *Store) claimExclusive(ctx context.Context, tx *sqlx.Tx, who Instance, r
 			continue // behind the one that was just tried
 		}
 		tried[run.JobID] = true
+		if first, err := s.firstInLine(ctx, tx, run.JobID, run.ID); err != nil {
+			return nil, err
+		} else if !first {
+			continue
+		}
 		if _, err := s.tryExclusive(ctx, tx, who, run.ID); err != nil {
 			return nil, err
 		}

@@ -44,6 +44,7 @@ type cluster struct {
 	abandoned []int64
 	lost      []int64
 	since     time.Time // of DeriveJobStates
+	cleaned   time.Time // of CleanHistory
 
 	rows  map[int64]*execute.Execute
 	stuck map[int64]bool // cannot be moved
@@ -88,9 +89,14 @@ func (c *cluster) Bury(_ context.Context, deadline time.Time) ([]node.Node, erro
 	return c.dead, c.write("bury")
 }
 
-func (c *cluster) Lose(_ context.Context, instance int64, _ string) (int64, error) {
+func (c *cluster) Lose(_ context.Context, instance int64, _ string) ([]execute.LostRun, error) {
 	c.lost = append(c.lost, instance)
-	return 2, c.write("lose")
+	return make([]execute.LostRun, 2), c.write("lose")
+}
+
+func (c *cluster) CleanHistory(_ context.Context, now time.Time) (int, error) {
+	c.cleaned = now
+	return 3, c.write("clean history")
 }
 
 func (c *cluster) DeriveJobStates(_ context.Context, since time.Time) error {

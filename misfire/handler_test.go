@@ -31,7 +31,7 @@ func TestTheOrderOfSteps(t *testing.T) {
 		require.NoError(t, h.comeBy(t.Context()))
 		require.Equal(t, []string{
 			"enter", "sync switches", "bury", "abandoned", "view", "adopt", "mark paused",
-			"new", "overdue", "overdue", "paused overdue", "broken", "classes due", "derive",
+			"new", "overdue", "overdue", "paused overdue", "broken", "classes due", "derive", "clean history",
 		}, c.calls)
 		require.Equal(t, now.Add(-interval-lookBack), c.since)
 	})
