@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -178,6 +179,24 @@ func (s *Store) HandBack(ctx context.Context, who Instance, runIDs []int64) erro
 	for ids := range slices.Chunk(runIDs, 1000) {
 		if err := s.execIn(ctx, s.db, handBackSQL, ids, who.ID); err != nil {
 			return fmt.Errorf("hand back runs: %w", err)
+		}
+	}
+	return nil
+}
+
+const leaveForOthersSQL = `
+INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, FENCE) VALUES `
+
+// LeaveForOthers gives runs that have no row (HistoryNone) and were never started one, PENDING, for any node to take.
+func (s *Store) LeaveForOthers(ctx context.Context, runs []Run) error {
+	for some := range slices.Chunk(runs, runBatch) {
+		args := make([]any, 0, 5*len(some))
+		for _, r := range some {
+			args = append(args, s.app, r.JobID, r.ExecuteID, r.FireTime.UnixMilli(), r.Fence)
+		}
+		query := leaveForOthersSQL + "(?, ?, ?, ?, ?)" + strings.Repeat(", (?, ?, ?, ?, ?)", len(some)-1) + keepOldRunSQL
+		if _, err := s.db.ExecContext(ctx, s.prefix.SQL(query), args...); err != nil {
+			return fmt.Errorf("hand back runs without a row: %w", err)
 		}
 	}
 	return nil

@@ -224,6 +224,8 @@ func (s *fakeStore) HandBack(_ context.Context, _ execute.Instance, ids []int64)
 	return nil
 }
 
+func (s *fakeStore) LeaveForOthers(context.Context, []execute.Run) error { return nil }
+
 func (s *fakeStore) HandBackFires(_ context.Context, _ execute.Instance, moves []execute.Move) error {
 	defer s.mu.Unlock()
 	if err := s.call("HandBackFires"); err != nil {
