@@ -223,6 +223,19 @@ func (s *fakeStore) HandBack(_ context.Context, _ execute.Instance, ids []int64)
 	return nil
 }
 
+func (s *fakeStore) HandBackRowless(_ context.Context, runs []execute.Run) error {
+	defer s.mu.Unlock()
+	if len(runs) == 0 {
+		s.mu.Lock()
+		return nil
+	}
+	err := s.call("HandBackRowless")
+	for _, r := range runs {
+		s.handed = append(s.handed, r.ExecuteID)
+	}
+	return err
+}
+
 func (s *fakeStore) HandBackFires(_ context.Context, _ execute.Instance, moves []execute.Move) error {
 	defer s.mu.Unlock()
 	if err := s.call("HandBackFires"); err != nil {
