@@ -195,6 +195,7 @@ func TestEachFireIsClaimedOnce(t *testing.T) {
 }
 
 func noError(t *testing.T, err error) bool {
+	t.Helper()
 	if err != nil {
 		t.Error(err)
 	}
@@ -210,7 +211,7 @@ func TestManyRunsInOneMove(t *testing.T) {
 	cfg.InterpolateParams = false // then a statement takes 65535 parameters
 	db, err := sqlx.Open("mysql", cfg.FormatDSN())
 	require.NoError(t, err)
-	defer db.Close()
+	defer func() { require.NoError(t, db.Close()) }()
 	store := NewStore(db, schema.DefaultPrefix, "a")
 	f.exec(`UPDATE QRTZ_EXECUTE SET MISFIRE = 'CATCH_UP', CATCH_UP_LIMIT = 5000`)
 	var moves []Move

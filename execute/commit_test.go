@@ -190,8 +190,8 @@ func TestARunWithoutARowIsHandedBack(t *testing.T) {
 	won := f.claim(who, 2, f.read(f.add())).Runs
 	require.Len(t, won, 2)
 	require.Zero(t, won[0].ID)
-	require.NoError(t, f.store.HandBackRowless(t.Context(), won))
-	require.NoError(t, f.store.HandBackRowless(t.Context(), nil))
+	require.NoError(t, f.store.LeaveForOthers(t.Context(), won))
+	require.NoError(t, f.store.LeaveForOthers(t.Context(), nil))
 	again := f.claimWaiting(f.join("n2"), f.allIDs()...)
 	require.Len(t, again, 2)
 	for i := range again {

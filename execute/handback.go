@@ -24,9 +24,9 @@ func (s *Store) HandBack(ctx context.Context, who Instance, runIDs []int64) erro
 	return nil
 }
 
-// HandBackRowless does the same for runs that have no row, by giving them one. It must not be called twice for the same
+// LeaveForOthers gives runs that have no row (HistoryNone) and were never started one, PENDING, for any node to take. It must not be called twice for the same
 // runs: others may have carried them out meanwhile, and deleted their rows.
-func (s *Store) HandBackRowless(ctx context.Context, runs []Run) error {
+func (s *Store) LeaveForOthers(ctx context.Context, runs []Run) error {
 	rows := make([]newRow, len(runs))
 	for i, r := range runs {
 		rows[i] = pendingRow(&Execute{ID: r.ExecuteID, JobID: r.JobID}, NewRun{FireTime: r.FireTime, Count: 1})

@@ -76,7 +76,7 @@ SELECT ` + runColumns + `
 SELECT R.ID, R.JOB_ID, COALESCE(J.OVERLAP, 'ALLOW') AS OVERLAP FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
  WHERE R.ID IN (?) AND R.STATE = 'PENDING' ORDER BY R.JOB_ID, R.AVAILABLE_AT, R.ID`
 
-	cancelPendingSQL = `
+	dropCancelledSQL = `
 UPDATE QRTZ_RUN SET STATE = 'CANCELLED', FINISHED_AT = ` + schema.NowMillisSQL + `, MESSAGE = 'cancelled before it was started'
  WHERE ID IN (?) AND STATE = 'PENDING' AND CANCEL_AT IS NOT NULL`
 )
@@ -96,7 +96,7 @@ func (s *Store) ClaimWaiting(ctx context.Context, who Instance, runIDs []int64) 
 		if err := s.selectRows(ctx, tx, &on, lockSwitchesSQL, s.app, s.app, who.HostIP, who.ID); err != nil || len(on) == 0 {
 			return err
 		}
-		if err := s.execIn(ctx, tx, cancelPendingSQL, runIDs); err != nil {
+		if err := s.execIn(ctx, tx, dropCancelledSQL, runIDs); err != nil {
 			return err
 		}
 		if err := s.execIn(ctx, tx, raiseFencesSQL, runIDs); err != nil {

@@ -129,6 +129,7 @@ func (s *fakeStore) Glance(_ context.Context, l execute.Look) (execute.Glance, e
 }
 
 func (s *fakeStore) Adopt(context.Context) error { defer s.mu.Unlock(); return s.call("Adopt") }
+
 func (s *fakeStore) MarkPaused(context.Context) error {
 	defer s.mu.Unlock()
 	return s.call("MarkPaused")
@@ -223,13 +224,13 @@ func (s *fakeStore) HandBack(_ context.Context, _ execute.Instance, ids []int64)
 	return nil
 }
 
-func (s *fakeStore) HandBackRowless(_ context.Context, runs []execute.Run) error {
+func (s *fakeStore) LeaveForOthers(_ context.Context, runs []execute.Run) error {
 	defer s.mu.Unlock()
 	if len(runs) == 0 {
 		s.mu.Lock()
 		return nil
 	}
-	err := s.call("HandBackRowless")
+	err := s.call("LeaveForOthers")
 	for _, r := range runs {
 		s.handed = append(s.handed, r.ExecuteID)
 	}

@@ -92,6 +92,7 @@ func TestOnAgainPassesOverBeforeItClaims(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
 		since := now.Add(10 * time.Second)
 		b.put(every(1, time.Second, now), every(2, time.Minute, now.Add(20*time.Second)))
+		b.planAll() // as it was before it was switched off
 		b.cluster.resuming = since
 		rest(12 * time.Second)
 		b.swept()
@@ -100,6 +101,8 @@ func TestOnAgainPassesOverBeforeItClaims(t *testing.T) {
 		require.Empty(b.t, b.store.repaired[0].Runs, "not a misfire")
 		require.Equal(b.t, since.UnixMilli(), b.store.rows[1].Next.UnixMilli(), "fires count from then on")
 		require.Zero(b.t, b.calls("Claim"))
+		_, planned := b.plan.earliest()
+		require.False(b.t, planned, "what was planned before is stale")
 		b.swept()
 		_, err := b.dispatch(b.t.Context())
 		require.NoError(b.t, err)
@@ -166,7 +169,7 @@ func TestAChangeByHandIsPlannedByTheNextSweep(t *testing.T) {
 		b.store.glance.Changed = sql.NullInt64{Int64: now.UnixMilli(), Valid: true}
 		b.start()
 		rest(1200 * time.Millisecond)
-		require.Equal(b.t, 1, b.calls("Changed"), "the first sweep looks: the app may have been declared after the first poll")
+		require.Equal(b.t, 1, b.calls("Changed"), "what was there before, once")
 		b.put(every(1, time.Hour, now.Add(2500*time.Millisecond)))
 		b.store.set(func() { b.store.glance.Changed.Int64 += 1200 })
 		rest(1300 * time.Millisecond)
