@@ -51,6 +51,9 @@ type Config struct {
 	// their contexts. Defaults to 30 seconds.
 	DrainTimeout time.Duration
 
+	// Hooks are told what happens to runs. Defaults to none.
+	Hooks Hooks
+
 	// Logger takes what the scheduler has to say. Defaults to none.
 	Logger *zerolog.Logger
 

@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/misfire"
 )
 
 // Hooks are told what happens to runs, for alerts and metrics. Each may be nil. They are called one after the other,
@@ -187,7 +188,7 @@ func (s *session) tellLost(runs []execute.LostRun) {
 	for _, r := range runs {
 		s.events.tell(s.cfg.Hooks.Lost, Event{
 			App: s.cfg.App, Node: r.Node, RunID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID.Int64, Class: r.Class, FireTime: r.FireTime(),
-			Attempt: r.Attempt, State: Lost, Message: nodeDied, Count: 1, At: s.clock.Now(),
+			Attempt: r.Attempt, State: Lost, Message: misfire.NodeDied, Count: 1, At: s.clock.Now(),
 		})
 	}
 }

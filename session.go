@@ -30,6 +30,7 @@ type session struct {
 	misfire *misfire.Handler
 	results *execute.Results
 	active  actives
+	events  *events
 
 	unhandledOnce sync.Map // classes that have been reported
 
@@ -41,6 +42,7 @@ type session struct {
 func newSession(s *Scheduler) *session {
 	one := &session{Scheduler: s, active: actives{byID: map[int64]*active{}}}
 	log, prefix := *s.cfg.Logger, schema.Prefix(s.cfg.Prefix)
+	one.events = newEvents(log)
 	one.runs, one.cancelRuns = context.WithCancelCause(context.Background())
 	one.member = node.NewMember(s.db, prefix, s.cfg.App, s.clock, node.Config{
 		ID: s.cfg.NodeID, Classes: s.classes(), Version: version(), Log: log, Wall: s.cfg.Wall,
@@ -50,11 +52,12 @@ func newSession(s *Scheduler) *session {
 	one.results = execute.NewResults(s.executes.Complete, log)
 	one.poller = poller.New(s.executes, here, s.pool, poller.Config{
 		Interval: s.cfg.PollInterval, MisfireAfter: s.cfg.MisfireAfter, Classes: s.classes(), Log: log,
-		Unhandled: one.unhandled, Run: one.carryOut,
+		Unhandled: one.unhandled, Claimed: one.tellClaimed, Skipped: one.tellSkipped, Run: one.carryOut,
 	})
 	one.misfire = misfire.New(s.apps, here, s.executes, misfire.Config{
 		Interval: s.cfg.MisfireInterval, MisfireAfter: s.cfg.MisfireAfter,
-		NodeTimeout: s.cfg.NodeTimeout, BeatEvery: s.cfg.PollInterval, Log: log, Unhandled: one.unhandled,
+		NodeTimeout: s.cfg.NodeTimeout, BeatEvery: s.cfg.PollInterval, Log: log,
+		Unhandled: one.unhandled, Skipped: one.tellSkipped, Lost: one.tellLost,
 	})
 	return one
 }
@@ -87,6 +90,7 @@ func (s *session) run(ctx context.Context) {
 	last.Go(func() { s.results.Run(lasting) })
 	last.Go(func() { outage.Every(lasting, *s.cfg.Logger, "attend to runs", attendEvery, s.attend) })
 
+	go s.events.run()
 	var loops sync.WaitGroup
 	loops.Go(func() { s.misfire.Run(ctx) })
 	loops.Go(func() { s.poller.Run(ctx) })
@@ -96,6 +100,7 @@ func (s *session) run(ctx context.Context) {
 	stopLasting()
 	last.Wait()
 	s.leave(lasting)
+	s.events.stop()
 }
 
 // drain waits for what runs, then cancels it, then waits a little more.
@@ -152,6 +157,7 @@ func (s *session) carryOut(r execute.Run, startedAt time.Time) {
 	}
 	a := &active{run: r, startedAt: startedAt, cancel: cancel, progress: -1, unsaid: true}
 	s.active.add(a)
+	s.tellStarted(a)
 	call(ctx, s.handlers[r.Class], newRun(a, self.HostIP), r.Data, func(err error) {
 		s.active.remove(a)
 		cause := context.Cause(ctx)
@@ -159,7 +165,9 @@ func (s *session) carryOut(r execute.Run, startedAt time.Time) {
 			s.cfg.Logger.Warn().Int64("run", r.ID).Str("class", r.Class).Msg("given up: it will be LOST, and recovered if its job asks for it")
 			return
 		}
-		s.results.Add(s.result(a, cause, err))
+		result := s.result(a, cause, err)
+		s.results.Add(result)
+		s.tellFinished(result)
 	})
 }
 

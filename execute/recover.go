@@ -55,8 +55,9 @@ func (s *Store) Abandoned(ctx context.Context) ([]int64, error) {
 
 const (
 	heldSQL = `
-SELECT ID, JOB_ID, EXECUTE_ID, FIRE_TIME, ATTEMPT, HOST_IP FROM QRTZ_RUN
- WHERE APPLICATION = ? AND STATE = 'RUNNING' AND INSTANCE = ? ORDER BY ID LIMIT 1000 FOR UPDATE`
+SELECT R.ID, R.JOB_ID, R.EXECUTE_ID, COALESCE((SELECT J.JOB_CLASS FROM QRTZ_JOB J WHERE J.ID = R.JOB_ID), '') AS JOB_CLASS,
+       R.FIRE_TIME, R.ATTEMPT, COALESCE(R.HOST_IP, '') AS HOST_IP
+  FROM QRTZ_RUN R WHERE R.APPLICATION = ? AND R.STATE = 'RUNNING' AND R.INSTANCE = ? ORDER BY R.ID LIMIT 1000 FOR UPDATE`
 
 	loseSQL = `
 UPDATE QRTZ_RUN SET STATE = 'LOST', FINISHED_AT = ` + schema.NowMillisSQL + `, MESSAGE = ?, OVERLAP_KEY = NULL WHERE ID IN (?)`
@@ -75,6 +76,7 @@ type LostRun struct {
 	ID        int64         `db:"ID"`
 	JobID     int64         `db:"JOB_ID"`
 	ExecuteID sql.NullInt64 `db:"EXECUTE_ID"`
+	Class     string        `db:"JOB_CLASS"` // empty if its job is gone
 	Fire      int64         `db:"FIRE_TIME"`
 	Attempt   int           `db:"ATTEMPT"`
 	Node      string        `db:"HOST_IP"`

@@ -52,6 +52,9 @@ const (
 	lookBack    = time.Minute      // how long a change by hand may take to be committed and still be noticed
 )
 
+// NodeDied is the message of a run that is LOST.
+const NodeDied = "its node died or left before it finished"
+
 // Config is what a Handler needs to know.
 type Config struct {
 	Interval     time.Duration // between passes
@@ -62,6 +65,11 @@ type Config struct {
 
 	// Unhandled is told of classes that have misfires.
 	Unhandled func(class string)
+
+	// Skipped is told of fires put on record as SKIPPED, and Lost of runs put on record as LOST. They must not block;
+	// nil tells nobody.
+	Skipped func([]execute.SkippedFire)
+	Lost    func([]execute.LostRun)
 }
 
 // Handler is the ClusterMisfireHandler.
@@ -74,6 +82,12 @@ type Handler struct {
 
 // New returns a handler.
 func New(apps Apps, nodes Nodes, executes Executes, cfg Config) *Handler {
+	if cfg.Skipped == nil {
+		cfg.Skipped = func([]execute.SkippedFire) {}
+	}
+	if cfg.Lost == nil {
+		cfg.Lost = func([]execute.LostRun) {}
+	}
 	return &Handler{apps: apps, nodes: nodes, executes: executes, cfg: cfg}
 }
 
@@ -140,7 +154,8 @@ func (h *Handler) failOver(ctx context.Context) error {
 		return err
 	}
 	for _, instance := range abandoned {
-		lost, err := h.executes.Lose(ctx, instance, "its node died or left before it finished")
+		lost, err := h.executes.Lose(ctx, instance, NodeDied)
+		h.cfg.Lost(lost)
 		if err != nil {
 			return err
 		}
@@ -244,6 +259,7 @@ func (h *Handler) eachPage(ctx context.Context, from execute.State, read func() 
 			}
 		}
 		done, err := h.executes.Repair(ctx, h.nodes.Self(), from, moves)
+		h.cfg.Skipped(done.Skipped)
 		if err != nil || len(done.Moved) == 0 {
 			return err
 		}

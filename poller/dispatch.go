@@ -154,9 +154,16 @@ func (p *Poller) claim(ctx context.Context, batch []*entry, claims []execute.Mov
 	p.pace.note(time.Since(began))
 	p.pool.Release(fires - len(won.Runs))
 	p.doubts.fires(who, claims, err)
-	p.launcher.launch(won.Runs)
+	p.start(won)
 	p.settle(batch, won.Moved)
 	return err
+}
+
+// start starts the runs of what was won.
+func (p *Poller) start(won execute.Applied) {
+	p.cfg.Claimed(won.Runs)
+	p.cfg.Skipped(won.Skipped)
+	p.launcher.launch(won.Runs)
 }
 
 // settle keeps what we won and fires again within the window, and forgets the rest.

@@ -74,6 +74,11 @@ type Config struct {
 	// Unhandled is told of classes that have fires due and no handler in this process.
 	Unhandled func(class string)
 
+	// Claimed is told of runs before they start, and Skipped of fires for which an overlap rule left no room. They must
+	// not block; nil tells nobody.
+	Claimed func([]execute.Run)
+	Skipped func([]execute.SkippedFire)
+
 	// Run carries out a run in a slot of the pool. It returns when the handler has.
 	Run func(run execute.Run, startedAt time.Time)
 }
@@ -97,6 +102,12 @@ type Poller struct {
 
 // New returns a poller.
 func New(store Store, cluster Cluster, pool Pool, cfg Config) *Poller {
+	if cfg.Claimed == nil {
+		cfg.Claimed = func([]execute.Run) {}
+	}
+	if cfg.Skipped == nil {
+		cfg.Skipped = func([]execute.SkippedFire) {}
+	}
 	return &Poller{
 		store: store, cluster: cluster, pool: pool, cfg: cfg,
 		plan: newPlan(), launcher: newLauncher(cluster.Now, pool, cfg.Run),

@@ -182,6 +182,6 @@ func (p *Poller) claimWaiting(ctx context.Context, now time.Time) error {
 		p.doubts.runs(who, ids[:slots], err)
 		return err
 	}
-	p.launcher.launch(runs)
+	p.start(execute.Applied{Runs: runs})
 	return nil
 }
