@@ -207,13 +207,20 @@ func TestHistoryIsCleaned(t *testing.T) {
 		app, state string
 		finished   any
 	}{
-		{"a", "SUCCEEDED", now - 40*days}, {"a", "FAILED", now - 40*days}, {"b", "SUCCEEDED", now - 40*days},
-		{"a", "SUCCEEDED", now - 20*days}, {"a", "PENDING", nil}, {"a", "RUNNING", nil}, {"a", "SKIPPED", nil},
+		{"a", "SUCCEEDED", now - 40*days},
+		{"a", "FAILED", now - 40*days},
+		{"b", "SUCCEEDED", now - 40*days},
+		{"a", "SUCCEEDED", now - 20*days},
+		{"a", "PENDING", nil},
+		{"a", "RUNNING", nil},
+		{"a", "SKIPPED", nil},
 	} {
 		s.exec(`INSERT INTO QRTZ_RUN (ID, APPLICATION, JOB_ID, FIRE_TIME, STATE, FINISHED_AT) VALUES (?, ?, 1, ?, ?, ?)`,
 			1000*i+1, c.app, now-50*days, c.state, c.finished)
 	}
-	clean := func(args ...string) string { return s.ok(append([]string{"history", "clean", "--older-than"}, args...)...) }
+	clean := func(args ...string) string {
+		return s.ok(append([]string{"history", "clean", "--older-than"}, args...)...)
+	}
 	assert.Equal(t, "would delete 4 runs (FAILED 1, SKIPPED 1, SUCCEEDED 2)\n", clean("30d", "--dry-run"))
 	assert.Equal(t, "would delete no runs\n", clean("60d", "--dry-run"))
 	assert.Equal(t, "deleted 1 runs (SUCCEEDED 1)\n", clean("30d", "--app", "a", "--state", "succeeded", "--yes"))

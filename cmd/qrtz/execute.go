@@ -11,7 +11,7 @@ import (
 
 func newExecute(g *global) *cobra.Command {
 	execute := group(&cobra.Command{Use: "execute", Short: "Executes: the schedules of jobs"})
-	execute.AddCommand(newExecuteList(g))
+	execute.AddCommand(newExecuteList(g), newExecutePause(g), newExecuteResume(g), newExecuteDelete(g))
 	return execute
 }
 

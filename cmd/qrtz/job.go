@@ -12,7 +12,7 @@ import (
 
 func newJob(g *global) *cobra.Command {
 	job := group(&cobra.Command{Use: "job", Short: "Jobs: what is run"})
-	job.AddCommand(newJobList(g), newJobShow(g))
+	job.AddCommand(newJobList(g), newJobShow(g), newJobPause(g), newJobResume(g), newJobRun(g), newJobDelete(g))
 	return job
 }
 
