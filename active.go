@@ -67,6 +67,15 @@ func (s *actives) remove(a *active) {
 	delete(s.byID, a.run.ID)
 }
 
+// cancel cancels a run if it goes on in this process.
+func (s *actives) cancel(runID int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.byID[runID]; a != nil {
+		a.cancel(ErrCancelled)
+	}
+}
+
 // olderThan are the runs that started before a time: most runs never get that old, and cost nothing here.
 func (s *actives) olderThan(t time.Time) map[int64]*active {
 	s.mu.Lock()

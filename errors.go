@@ -4,7 +4,17 @@ import (
 	"errors"
 	"time"
 
+	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/node"
+)
+
+// What a Client reports of what it was asked for.
+var (
+	// ErrNotFound: the app has no such job, schedule or run.
+	ErrNotFound = execute.ErrNotFound
+
+	// ErrWrongState: the run is in no state in which this can be done to it; it has ended, for example.
+	ErrWrongState = execute.ErrWrongState
 )
 
 // The causes with which the context of a run ends before its handler has returned: see context.Cause.

@@ -20,6 +20,8 @@ import (
 
 // Scheduler runs the schedules of one app in this process, together with the app's other nodes.
 type Scheduler struct {
+	Client
+
 	cfg      Config
 	db       *sqlx.DB
 	handlers map[string]handler
@@ -37,7 +39,7 @@ func Open(db *sql.DB, cfg Config) (*Scheduler, error) {
 	}
 	cfg = cfg.withDefaults()
 	dbx, prefix := sqlx.NewDb(db, "mysql"), schema.Prefix(cfg.Prefix)
-	return &Scheduler{
+	s := &Scheduler{
 		cfg:      cfg,
 		db:       dbx,
 		handlers: map[string]handler{},
@@ -45,7 +47,9 @@ func Open(db *sql.DB, cfg Config) (*Scheduler, error) {
 		clock:    node.NewClock(dbx, cfg.Wall),
 		apps:     app.NewStore(dbx, prefix, cfg.App),
 		executes: execute.NewStore(dbx, prefix, cfg.App),
-	}, nil
+	}
+	s.Client = Client{scheduler: s}
+	return s, nil
 }
 
 // Migrate creates the QRTZ_ tables or brings them to the version this program needs. An installation of the
@@ -63,31 +67,6 @@ func (s *Scheduler) handle(class string, h handler) {
 		panic(fmt.Sprintf("qrtz: class %q has a handler already", class))
 	}
 	s.handlers[class] = h
-}
-
-// Declare makes the stored jobs and schedules what the declarations say, all or none, so that a program can call
-// it at every start: what is as declared stays untouched, with its pauses; a changed schedule goes on from now; a
-// schedule its job no longer has is COMPLETE. Jobs that are not mentioned, and schedules added by hand, are left
-// alone. Nothing is written if a declaration is invalid.
-func (s *Scheduler) Declare(ctx context.Context, jobs ...Job) error {
-	declarations := make([]execute.Declaration, len(jobs))
-	for i, job := range jobs {
-		d, err := job.declaration()
-		if err != nil {
-			return fmt.Errorf("qrtz: %w", err)
-		}
-		declarations[i] = d
-	}
-	if err := s.clock.Measure(ctx); err != nil {
-		return fmt.Errorf("qrtz: declare: %w", err)
-	}
-	if err := s.executes.Declare(ctx, s.clock.Now(), declarations); err != nil {
-		return fmt.Errorf("qrtz: %w", err)
-	}
-	if running := s.session.Load(); running != nil {
-		running.poller.Wake()
-	}
-	return nil
 }
 
 // Resize changes how many runs this process carries out at once. What runs goes on.

@@ -143,18 +143,23 @@ func (s *session) endRuns(cause error) {
 // carryOut runs the handler of a run in the calling goroutine and hands in the result. A run whose instance
 // has been fenced is not started: it may be running elsewhere.
 func (s *session) carryOut(r execute.Run, startedAt time.Time) {
+	ctx, cancel := s.runContext(r) // before the check: an instance that is fenced after it cancels this context
+	defer cancel(nil)
 	self := s.member.Self()
 	if r.Instance != self.Instance || s.member.Fenced() {
 		s.cfg.Logger.Warn().Int64("run", r.ID).Msg("not started: the instance that claimed it has lost its place in the cluster")
 		return
 	}
-	ctx, cancel := s.runContext(r)
-	defer cancel(nil)
 	a := &active{run: r, startedAt: startedAt, cancel: cancel, progress: -1, unsaid: true}
 	s.active.add(a)
 	call(ctx, s.handlers[r.Class], newRun(a, self.HostIP), r.Data, func(err error) {
 		s.active.remove(a)
-		s.results.Add(s.result(a, context.Cause(ctx), err))
+		cause := context.Cause(ctx)
+		if err != nil && errors.Is(cause, ErrFenced) {
+			s.cfg.Logger.Warn().Int64("run", r.ID).Str("class", r.Class).Msg("given up: it will be LOST, and recovered if its job asks for it")
+			return
+		}
+		s.results.Add(s.result(a, cause, err))
 	})
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+	"github.com/jmoiron/sqlx"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qrtz-go/qrtz/schema"
@@ -23,7 +25,7 @@ func TestAClaimMovesTheRowAndLeavesItsRuns(t *testing.T) {
 	require.True(t, slices.IsSortedFunc(won.Runs, byFireTime))
 	for _, r := range won.Runs {
 		require.Equal(t, Run{
-			ID: r.ID, JobID: f.job, ExecuteID: r.ExecuteID, Class: "tick", Data: []byte(`{"n":1}`),
+			ID: r.ID, JobID: f.job, ExecuteID: r.ExecuteID, Class: "tick", Data: []byte(`{"n":1}`), Options: Defaults(),
 			FireTime: r.FireTime, Attempt: 1, Fence: 1, Instance: who.ID,
 		}, r)
 		require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE ID = ? AND EXECUTE_ID = ? AND FIRE_TIME = ? AND STATE = 'RUNNING'
@@ -176,7 +178,10 @@ func TestEachFireIsClaimedOnce(t *testing.T) {
 	racers.Wait()
 	require.GreaterOrEqual(t, len(winners), executes*2*rounds)
 	require.Equal(t, int64(len(winners)), f.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
-	var rows []runRow
+	var rows []struct {
+		runRow
+		Instance int64 `db:"INSTANCE"`
+	}
 	require.NoError(t, f.Select(&rows, `SELECT ID, JOB_ID, EXECUTE_ID, FIRE_TIME, ATTEMPT, FENCE, INSTANCE FROM QRTZ_RUN WHERE STATE = 'RUNNING'`))
 	require.Len(t, rows, len(winners))
 	for _, r := range rows {
@@ -190,6 +195,7 @@ func TestEachFireIsClaimedOnce(t *testing.T) {
 }
 
 func noError(t *testing.T, err error) bool {
+	t.Helper()
 	if err != nil {
 		t.Error(err)
 	}
@@ -200,12 +206,19 @@ func noError(t *testing.T, err error) bool {
 func TestManyRunsInOneMove(t *testing.T) {
 	f := newTables(t)
 	f.addMany(30)
+	cfg, err := mysql.ParseDSN(f.dsn)
+	require.NoError(t, err)
+	cfg.InterpolateParams = false // then a statement takes 65535 parameters
+	db, err := sqlx.Open("mysql", cfg.FormatDSN())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	store := NewStore(db, schema.DefaultPrefix, "a")
 	f.exec(`UPDATE QRTZ_EXECUTE SET MISFIRE = 'CATCH_UP', CATCH_UP_LIMIT = 5000`)
 	var moves []Move
 	for _, e := range f.due(noon) {
 		moves = append(moves, e.Repair(at(1999)))
 	}
-	done, err := f.store.Repair(t.Context(), f.join("n1"), Executing, moves)
+	done, err := store.Repair(t.Context(), f.join("n1"), Executing, moves)
 	require.NoError(t, err)
 	require.Len(t, done.Moved, 30)
 	require.Empty(t, done.Runs)

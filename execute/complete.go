@@ -92,10 +92,14 @@ func affected(done sql.Result, err error) (int, error) {
 const (
 	lockHeldSQL = `SELECT R.ID FROM QRTZ_RUN R JOIN %s V ON V.ID = R.ID WHERE R.STATE = 'RUNNING' AND R.INSTANCE = V.HOLDER FOR UPDATE`
 
+	// The attempt is there already if somebody set an old one back to PENDING by hand: it stays as it is. Of a job that
+	// is gone there is none, for nobody could claim it.
 	retrySQL = `
-INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, ATTEMPT, STATE, AVAILABLE_AT, JOB_DATA, RECOVERIES)
-SELECT R.APPLICATION, R.JOB_ID, R.EXECUTE_ID, R.FIRE_TIME, R.ATTEMPT + 1, 'PENDING', V.AVAILABLE, R.JOB_DATA, R.RECOVERIES
-  FROM %s V JOIN QRTZ_RUN R ON R.ID = V.ID`
+INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, ATTEMPT, STATE, AVAILABLE_AT, FENCE, JOB_DATA, RECOVERIES)
+SELECT R.APPLICATION, R.JOB_ID, R.EXECUTE_ID, R.FIRE_TIME, R.ATTEMPT + 1, 'PENDING', V.AVAILABLE, R.FENCE, R.JOB_DATA, R.RECOVERIES
+  FROM %s V JOIN QRTZ_RUN R ON R.ID = V.ID JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
+ WHERE R.CANCEL_AT IS NULL
+    ON DUPLICATE KEY UPDATE ATTEMPT = VALUES(ATTEMPT)`
 )
 
 // retry writes results and the attempts that follow them in one transaction: neither a lost nor a second attempt.

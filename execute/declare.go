@@ -80,10 +80,16 @@ func (s DeclaredSchedule) validate() error {
 	return errors.Join(err, s.Misfire.Validate())
 }
 
-// Declare makes the stored jobs what the declarations say, all or none. What is as declared stays
+// Declare is DeclareIn in a transaction of its own.
+func (s *Store) Declare(ctx context.Context, now time.Time, declarations []Declaration) error {
+	return schema.InTx(ctx, s.db, func(tx *sqlx.Tx) error { return s.DeclareIn(ctx, tx, now, declarations) })
+}
+
+// DeclareIn makes the stored jobs what the declarations say, all or none. What is as declared stays
 // untouched, an operator's PAUSED included; a changed schedule goes on from now; a schedule that is no
 // longer declared is COMPLETE. Schedules that were not declared but added by hand are left alone.
-func (s *Store) Declare(ctx context.Context, now time.Time, declarations []Declaration) error {
+// After an error the transaction must be rolled back, to a savepoint at least.
+func (s *Store) DeclareIn(ctx context.Context, tx *sqlx.Tx, now time.Time, declarations []Declaration) error {
 	for _, d := range declarations {
 		if err := d.Validate(); err != nil {
 			return err
@@ -91,20 +97,18 @@ func (s *Store) Declare(ctx context.Context, now time.Time, declarations []Decla
 	}
 	sorted := slices.Clone(declarations)
 	slices.SortFunc(sorted, func(a, b Declaration) int { return strings.Compare(a.Name, b.Name) })
-	return schema.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		names := map[int64]string{}
-		for _, d := range sorted {
-			id, err := s.declare(ctx, tx, now, d)
-			if err != nil {
-				return fmt.Errorf("declare job %q: %w", d.Name, err)
-			}
-			if other, ok := names[id]; ok {
-				return fmt.Errorf("jobs %q and %q have the same name to the server", other, d.Name)
-			}
-			names[id] = d.Name
+	names := map[int64]string{}
+	for _, d := range sorted {
+		id, err := s.declare(ctx, tx, now, d)
+		if err != nil {
+			return fmt.Errorf("declare job %q: %w", d.Name, err)
 		}
-		return nil
-	})
+		if other, ok := names[id]; ok {
+			return fmt.Errorf("jobs %q and %q have the same name to the server", other, d.Name)
+		}
+		names[id] = d.Name
+	}
+	return nil
 }
 
 const (

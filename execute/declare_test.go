@@ -2,6 +2,7 @@ package execute
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -14,10 +15,12 @@ import (
 const nasty = "O'Neill\\\"; DROP TABLE QRTZ_RUN;-- \x00\t🐘 ü %s ? QRTZ_"
 
 func declaration(name string, schedules ...string) Declaration {
-	d := Declaration{Name: name, Class: "tick"}
+	d := Declaration{Name: name, Class: "tick", Options: Defaults()}
 	for _, s := range schedules {
-		d.Schedules = append(d.Schedules, DeclaredSchedule{Name: s, Misfire: FireOnce, CatchUpLimit: 100,
-			Spec: Spec{Kind: Simple, Every: time.Second, Repeat: Forever}})
+		d.Schedules = append(d.Schedules, DeclaredSchedule{
+			Name: s, Misfire: FireOnce, CatchUpLimit: 100,
+			Spec: Spec{Kind: Simple, Every: time.Second, Repeat: Forever},
+		})
 	}
 	return d
 }
@@ -82,12 +85,12 @@ func TestTextIsData(t *testing.T) {
 
 	broken := f.read(run.ExecuteID)
 	message := nasty + "\xff\xfe" + strings.Repeat("ü", maxMessage)
-	broken.Problem = errorText(message)
+	broken.Problem = errors.New(message)
 	_, err := f.store.Repair(t.Context(), who, Executing, []Move{broken.Break()})
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(f.text(`SELECT STATE_REASON FROM QRTZ_EXECUTE`), nasty+"\uFFFDü"))
 
-	late, err := f.store.Complete(t.Context(), []Result{{RunID: run.ID, Instance: who.ID, State: Failed, Started: noon, Finished: noon, Message: message}})
+	late, err := f.store.Complete(t.Context(), []Result{{Run: run, State: Failed, Started: noon, Finished: noon, Message: message}})
 	require.NoError(t, err)
 	require.Zero(t, late)
 	kept := f.text(`SELECT MESSAGE FROM QRTZ_RUN`)
@@ -98,10 +101,6 @@ func TestTextIsData(t *testing.T) {
 	require.Error(t, f.store.Declare(t.Context(), noon, []Declaration{declaration("not\xffutf8")}))
 	require.Equal(t, int64(2), f.count(`SELECT COUNT(*) FROM QRTZ_JOB`))
 }
-
-type errorText string
-
-func (e errorText) Error() string { return string(e) }
 
 func TestClipKeepsWholeCharacters(t *testing.T) {
 	for text, want := range map[string]string{"": "", "abcdef": "abcde", "abcd": "abcd", "abcdü": "abcd", "abcü": "abcü", "\xff": "\uFFFD", "ab\xffd": "ab\uFFFD", "🐘🐘": "🐘"} {

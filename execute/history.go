@@ -13,13 +13,15 @@ const (
 )
 
 const (
+	// Runs whose job has been deleted are kept as long as by default. A run that was given its state by hand may lack
+	// FINISHED_AT; it ended no earlier than it was to begin.
 	expiredSQL = `
-SELECT R.ID, J.KEEP_FOR > 0 AND R.FINISHED_AT < ? - J.KEEP_FOR AS EXPIRED, COALESCE(R.FINISHED_AT, 0) AS FINISHED
-  FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
+SELECT R.ID, COALESCE(R.FINISHED_AT, R.CLAIMED_AT, R.AVAILABLE_AT) AS FINISHED, COALESCE(J.KEEP_FOR, ?) AS KEEP_FOR
+  FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
  WHERE R.APPLICATION = ? AND R.ID > ? AND R.STATE NOT IN ('PENDING', 'RUNNING')
  ORDER BY R.ID LIMIT ?`
 
-	shortestSQL = `SELECT COALESCE(MIN(KEEP_FOR), 0) FROM QRTZ_JOB WHERE APPLICATION = ? AND KEEP_FOR > 0`
+	shortestSQL = `SELECT LEAST(COALESCE(MIN(KEEP_FOR), ?), ?) FROM QRTZ_JOB WHERE APPLICATION = ? AND KEEP_FOR > 0`
 
 	countedJobsSQL = `SELECT ID, KEEP_RUNS FROM QRTZ_JOB WHERE APPLICATION = ? AND KEEP_RUNS > 0`
 
@@ -47,21 +49,22 @@ func (s *Store) CleanHistory(ctx context.Context, now time.Time) (deleted int, e
 // deleted. Runs that are kept longer than others lie in its way; it remembers how far it came, and goes on there.
 func (s *Store) cleanByAge(ctx context.Context, now time.Time) (deleted int, err error) {
 	var shortest int64
-	if err := s.db.GetContext(ctx, &shortest, s.prefix.SQL(shortestSQL), s.app); err != nil || shortest == 0 {
+	orphan := Defaults().KeepFor.Milliseconds()
+	if err := s.db.GetContext(ctx, &shortest, s.prefix.SQL(shortestSQL), orphan, orphan, s.app); err != nil {
 		return 0, err
 	}
 	for full, barren := 0, 0; full < cleanPages && barren < barrenPages; {
 		var page []struct {
 			ID       int64 `db:"ID"`
-			Expired  bool  `db:"EXPIRED"`
 			Finished int64 `db:"FINISHED"`
+			KeepFor  int64 `db:"KEEP_FOR"`
 		}
-		if err := s.selectRows(ctx, s.db, &page, expiredSQL, now.UnixMilli(), s.app, s.cleanedTo, cleanPage); err != nil {
+		if err := s.selectRows(ctx, s.db, &page, expiredSQL, orphan, s.app, s.cleanedTo, cleanPage); err != nil {
 			return deleted, err
 		}
 		var ids []int64
 		for _, r := range page {
-			if r.Expired {
+			if r.KeepFor > 0 && r.Finished < now.UnixMilli()-r.KeepFor {
 				ids = append(ids, r.ID)
 			}
 		}

@@ -60,20 +60,20 @@ func newTables(t *testing.T) *tables {
 
 func (f *tables) exec(query string, args ...any) sql.Result {
 	f.t.Helper()
-	done, err := f.DB.ExecContext(f.t.Context(), query, args...)
+	done, err := f.ExecContext(f.t.Context(), query, args...)
 	require.NoError(f.t, err, query)
 	return done
 }
 
 func (f *tables) count(query string, args ...any) (n int64) {
 	f.t.Helper()
-	require.NoError(f.t, f.DB.GetContext(f.t.Context(), &n, query, args...), query)
+	require.NoError(f.t, f.GetContext(f.t.Context(), &n, query, args...), query)
 	return n
 }
 
 func (f *tables) text(query string, args ...any) (s string) {
 	f.t.Helper()
-	require.NoError(f.t, f.DB.GetContext(f.t.Context(), &s, query, args...), query)
+	require.NoError(f.t, f.GetContext(f.t.Context(), &s, query, args...), query)
 	return s
 }
 

@@ -25,7 +25,7 @@ type History string
 const (
 	HistoryAll    History = "ALL"
 	HistoryFailed History = "FAILED" // what succeeded is deleted
-	HistoryNone   History = "NONE"   // no row is written, unless recovery, overlap or retry need one while the run goes
+	HistoryNone   History = "NONE"   // no row is written, unless recovery, overlap or retry need one while the run goes; a run that dies with its node leaves no trace
 )
 
 // Options are what a job asks of its runs; each is a column of QRTZ_JOB.
@@ -82,21 +82,16 @@ func (o Options) keeps(state RunState) bool {
 // RetryIn is how long to wait after attempt failed: Backoff doubled with each attempt, at most MaxBackoff, give or
 // take a fifth, so that what failed together does not come back together.
 func (o Options) RetryIn(attempt int) time.Duration {
-	pause := o.Backoff
-	for range attempt - 1 {
-		if pause = 2 * pause; pause >= o.MaxBackoff {
-			pause = o.MaxBackoff
-			break
-		}
+	pause := min(o.Backoff, o.MaxBackoff)
+	for ; attempt > 1 && pause > 0 && pause < o.MaxBackoff; attempt-- {
+		pause += min(pause, o.MaxBackoff-pause)
 	}
-	if pause < 5 {
-		return pause
-	}
-	return pause*4/5 + rand.N(pause*2/5)
+	fifth := pause / 5
+	return pause - fifth + rand.N(2*fifth+1)
 }
 
 // optionColumns are those of QRTZ_JOB, as optionRow reads them.
-const optionColumns = `J.RECOVERY, J.OVERLAP, J.QUEUE_LIMIT, J.RUN_TIMEOUT, J.ATTEMPTS, J.BACKOFF, J.MAX_BACKOFF, J.HISTORY, J.KEEP_FOR, J.KEEP_RUNS`
+const optionColumns = `J.RECOVERY <> 0 AS RECOVERY, J.OVERLAP, J.QUEUE_LIMIT, J.RUN_TIMEOUT, J.ATTEMPTS, J.BACKOFF, J.MAX_BACKOFF, J.HISTORY, J.KEEP_FOR, J.KEEP_RUNS`
 
 // optionRow are the options as columns; pointers, since a job may have been deleted under its run.
 type optionRow struct {
@@ -117,7 +112,7 @@ func (r optionRow) options() Options {
 		return Defaults() // its job is gone
 	}
 	return Options{
-		Recovery: *r.Recovery, Overlap: *r.Overlap, QueueLimit: *r.QueueLimit,
+		Recovery: *r.Recovery, Overlap: *r.Overlap, QueueLimit: max(*r.QueueLimit, 0),
 		Timeout: fromColumn(*r.Timeout), Attempts: *r.Attempts, Backoff: fromColumn(*r.Backoff), MaxBackoff: fromColumn(*r.MaxBackoff),
 		History: *r.History, KeepFor: fromColumn(*r.KeepFor), KeepRuns: *r.KeepRuns,
 	}
@@ -139,4 +134,8 @@ func Defaults() Options {
 	}
 }
 
-func fromColumn(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+// fromColumn bounds what a person may have typed to what a Duration holds with room to spare: 0 to 100 years.
+func fromColumn(ms int64) time.Duration {
+	const century = 100 * 365 * 24 * time.Hour
+	return time.Duration(min(max(ms, 0), century.Milliseconds())) * time.Millisecond
+}

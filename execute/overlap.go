@@ -24,7 +24,12 @@ UPDATE QRTZ_RUN SET STATE = 'SKIPPED', FINISHED_AT = ` + schema.NowMillisSQL + `
 	surplusSQL = `
 SELECT ID, EXECUTE_ID, FIRE_TIME FROM QRTZ_RUN
  WHERE APPLICATION = ? AND STATE = 'PENDING' AND JOB_ID = ? AND AVAILABLE_AT <= ` + schema.NowMillisSQL + ` + 1000
- ORDER BY FIRE_TIME DESC, ID DESC LIMIT 1000 OFFSET ?`
+ ORDER BY FIRE_TIME = 0 DESC, FIRE_TIME DESC, ID DESC LIMIT 1000 OFFSET ?`
+
+	firstInLineSQL = `
+SELECT ID FROM QRTZ_RUN
+ WHERE APPLICATION = ? AND STATE = 'PENDING' AND JOB_ID = ? AND AVAILABLE_AT <= ` + schema.NowMillisSQL + ` + 1000
+ ORDER BY AVAILABLE_AT, ID LIMIT 1`
 )
 
 const (
@@ -46,10 +51,10 @@ func (s *Store) startExclusive(ctx context.Context, tx *sqlx.Tx, who Instance, r
 		}
 		ours := false
 		if !busy[run.JobID] {
-			if ours, err = s.tryExclusive(ctx, tx, who, run.ID); err != nil {
+			if ours, err = s.tryInTurn(ctx, tx, who, run); err != nil {
 				return nil, nil, err
 			}
-			busy[run.JobID] = true // now it is, by us or by another
+			busy[run.JobID] = true // now it is, by us or by another, or soon by one that waits
 		}
 		if ours {
 			started = append(started, run)
@@ -62,6 +67,25 @@ func (s *Store) startExclusive(ctx context.Context, tx *sqlx.Tx, who Instance, r
 		skipped = append(skipped, more...)
 	}
 	return started, skipped, nil
+}
+
+// tryInTurn tries to start a run; with OverlapQueue only if none has been waiting for longer.
+func (s *Store) tryInTurn(ctx context.Context, tx *sqlx.Tx, who Instance, run Run) (bool, error) {
+	if run.Options.Overlap == OverlapQueue {
+		if first, err := s.firstInLine(ctx, tx, run.JobID, run.ID); err != nil || !first {
+			return false, err
+		}
+	}
+	return s.tryExclusive(ctx, tx, who, run.ID)
+}
+
+// firstInLine tells whether a run is the one of its job that has been waiting for longest.
+func (s *Store) firstInLine(ctx context.Context, tx *sqlx.Tx, jobID, runID int64) (bool, error) {
+	var first []int64
+	if err := tx.SelectContext(ctx, &first, s.prefix.SQL(firstInLineSQL), s.app, jobID); err != nil {
+		return false, fmt.Errorf("look for the first in line: %w", err)
+	}
+	return len(first) == 0 || first[0] == runID, nil
 }
 
 func (s *Store) tryExclusive(ctx context.Context, tx *sqlx.Tx, who Instance, runID int64) (bool, error) {

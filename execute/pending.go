@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -11,11 +12,14 @@ import (
 	"github.com/qrtz-go/qrtz/schema"
 )
 
+// What waits for another run of its job is left out: a long queue must not hide the runs of other jobs.
 const pendingSQL = `
 SELECT R.ID, R.AVAILABLE_AT, J.JOB_CLASS
   FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
+  LEFT JOIN QRTZ_RUN B ON B.OVERLAP_KEY = R.JOB_ID AND B.STATE = 'RUNNING'
  WHERE R.APPLICATION = ? AND R.STATE = 'PENDING' AND R.AVAILABLE_AT <= ? AND J.JOB_CLASS IN (?)
- ORDER BY R.AVAILABLE_AT LIMIT ?`
+   AND (B.ID IS NULL OR J.OVERLAP = 'ALLOW')
+ ORDER BY R.AVAILABLE_AT, R.ID LIMIT ?`
 
 // Waiting is a run that somebody may claim.
 type Waiting struct {
@@ -70,8 +74,12 @@ SELECT ` + runColumns + `
  WHERE R.ID IN (?) AND R.STATE = 'RUNNING' AND R.INSTANCE = ?`
 
 	exclusiveSQL = `
-SELECT R.ID, R.JOB_ID, R.FIRE_TIME FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
- WHERE R.ID IN (?) AND R.STATE = 'PENDING' AND J.OVERLAP <> 'ALLOW' ORDER BY R.JOB_ID, R.FIRE_TIME, R.ID`
+SELECT R.ID, R.JOB_ID FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
+ WHERE R.ID IN (?) AND R.STATE = 'PENDING' AND J.OVERLAP <> 'ALLOW' ORDER BY R.JOB_ID, R.AVAILABLE_AT, R.ID`
+
+	dropCancelledSQL = `
+UPDATE QRTZ_RUN SET STATE = 'CANCELLED', FINISHED_AT = ` + schema.NowMillisSQL + `, MESSAGE = 'cancelled before it was started'
+ WHERE ID IN (?) AND STATE = 'PENDING' AND CANCEL_AT IS NOT NULL`
 )
 
 // ClaimWaiting wins the PENDING runs it can and returns them in order of fire time. As with Claim, what
@@ -87,6 +95,9 @@ func (s *Store) ClaimWaiting(ctx context.Context, who Instance, runIDs []int64) 
 		runs = nil
 		var on []int64
 		if err := s.selectRows(ctx, tx, &on, lockSwitchesSQL, s.app, s.app, who.HostIP, who.ID); err != nil || len(on) == 0 {
+			return err
+		}
+		if err := s.execIn(ctx, tx, dropCancelledSQL, runIDs); err != nil {
 			return err
 		}
 		if err := s.execIn(ctx, tx, raiseFencesSQL, runIDs); err != nil {
@@ -116,9 +127,8 @@ func (s *Store) ClaimWaiting(ctx context.Context, who Instance, runIDs []int64) 
 // claimExclusive claims, one by one, the runs that must be the only ones of their jobs, and returns the others.
 func (s *Store) claimExclusive(ctx context.Context, tx *sqlx.Tx, who Instance, runIDs []int64) (rest []int64, err error) {
 	var exclusive []struct {
-		ID       int64 `db:"ID"`
-		JobID    int64 `db:"JOB_ID"`
-		FireTime int64 `db:"FIRE_TIME"`
+		ID    int64 `db:"ID"`
+		JobID int64 `db:"JOB_ID"`
 	}
 	if err := s.selectRows(ctx, tx, &exclusive, exclusiveSQL, runIDs); err != nil {
 		return nil, err
@@ -130,6 +140,11 @@ func (s *Store) claimExclusive(ctx context.Context, tx *sqlx.Tx, who Instance, r
 			continue // behind the one that was just tried
 		}
 		tried[run.JobID] = true
+		if first, err := s.firstInLine(ctx, tx, run.JobID, run.ID); err != nil {
+			return nil, err
+		} else if !first {
+			continue
+		}
 		if _, err := s.tryExclusive(ctx, tx, who, run.ID); err != nil {
 			return nil, err
 		}
@@ -164,6 +179,24 @@ func (s *Store) HandBack(ctx context.Context, who Instance, runIDs []int64) erro
 	for ids := range slices.Chunk(runIDs, 1000) {
 		if err := s.execIn(ctx, s.db, handBackSQL, ids, who.ID); err != nil {
 			return fmt.Errorf("hand back runs: %w", err)
+		}
+	}
+	return nil
+}
+
+const leaveForOthersSQL = `
+INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, FENCE) VALUES `
+
+// LeaveForOthers gives runs that have no row (HistoryNone) and were never started one, PENDING, for any node to take.
+func (s *Store) LeaveForOthers(ctx context.Context, runs []Run) error {
+	for some := range slices.Chunk(runs, runBatch) {
+		args := make([]any, 0, 5*len(some))
+		for _, r := range some {
+			args = append(args, s.app, r.JobID, r.ExecuteID, r.FireTime.UnixMilli(), r.Fence)
+		}
+		query := leaveForOthersSQL + "(?, ?, ?, ?, ?)" + strings.Repeat(", (?, ?, ?, ?, ?)", len(some)-1) + keepOldRunSQL
+		if _, err := s.db.ExecContext(ctx, s.prefix.SQL(query), args...); err != nil {
+			return fmt.Errorf("hand back runs without a row: %w", err)
 		}
 	}
 	return nil

@@ -105,7 +105,8 @@ func TestOnlyItsInstanceWritesAResult(t *testing.T) {
 	f.addMany(4)
 	runs := f.claim(who, 1, f.due(noon)...).Runs
 	result := func(r Run, instance int64, state RunState, message string) Result {
-		return Result{RunID: r.ID, Instance: instance, State: state, Started: at(1), Finished: at(2), Message: message}
+		r.Instance = instance
+		return Result{Run: r, State: state, Started: at(1), Finished: at(2), Message: message}
 	}
 	f.exec(`UPDATE QRTZ_RUN SET STATE = 'LOST' WHERE ID = ?`, runs[2].ID)
 	late, err := f.store.Complete(t.Context(), []Result{
@@ -141,13 +142,16 @@ func TestRunsOfAnInstanceThatIsGoneAreLost(t *testing.T) {
 	f.join("n1") // the same node, in a new life
 	require.Equal(t, []int64{gone.ID}, abandoned())
 
-	n, err := f.store.Lose(t.Context(), gone.ID, "its node died")
+	gotLost, err := f.store.Lose(t.Context(), gone.ID, "its node died")
 	require.NoError(t, err)
-	require.Equal(t, int64(2), n)
+	require.Len(t, gotLost, 2)
+	require.Equal(t, LostRun{
+		ID: lost[0].ID, JobID: f.job, ExecuteID: num(lost[0].ExecuteID), Fire: lost[0].FireTime.UnixMilli(), Attempt: 1, Node: "n1",
+	}, gotLost[0])
 	require.Empty(t, abandoned())
 	require.Equal(t, "RUNNING", f.runState(kept.ID))
 	require.Equal(t, int64(2), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'LOST' AND MESSAGE = 'its node died' AND FINISHED_AT IS NOT NULL`))
-	late, err := f.store.Complete(t.Context(), []Result{{RunID: lost[0].ID, Instance: gone.ID, State: Succeeded, Started: at(1), Finished: at(2)}})
+	late, err := f.store.Complete(t.Context(), []Result{{Run: lost[0], State: Succeeded, Started: at(1), Finished: at(2)}})
 	require.NoError(t, err)
 	require.Equal(t, 1, late, "a result after that changes nothing")
 	require.NoError(t, f.store.HandBack(t.Context(), gone, []int64{lost[0].ID}))

@@ -85,7 +85,8 @@ func TestParseNamesTheColumn(t *testing.T) {
 		"REPEAT_INTERVAL -5":   {Kind: Simple, Every: -5 * time.Millisecond, Repeat: 1},
 		"whole milliseconds":   {Kind: Simple, Every: time.Millisecond + 1, Repeat: Forever},
 		"END_TIME 2030-06-01T12:00:00Z is before START_TIME 2030-06-01T12:00:01Z": {
-			Kind: Simple, Every: time.Second, Start: at(1), End: noon},
+			Kind: Simple, Every: time.Second, Start: at(1), End: noon,
+		},
 	} {
 		var s Schedules
 		_, err := s.Parse(spec)

@@ -92,8 +92,8 @@ func TestAdopt(t *testing.T) {
 	f.exec(`INSERT INTO QRTZ_JOB (ID, APPLICATION, JOB_CLASS) VALUES (77, 'b', 'tick')`)
 	f.exec(`UPDATE QRTZ_EXECUTE SET APPLICATION = NULL, PID = IF(ID = ?, 77, PID)`, theirs)
 	require.NoError(t, f.store.Adopt(t.Context()))
-	require.Equal(t, int64(ours), f.count(`SELECT ID FROM QRTZ_EXECUTE WHERE APPLICATION = 'a'`))
-	require.Equal(t, int64(theirs), f.count(`SELECT ID FROM QRTZ_EXECUTE WHERE APPLICATION IS NULL`))
+	require.Equal(t, ours, f.count(`SELECT ID FROM QRTZ_EXECUTE WHERE APPLICATION = 'a'`))
+	require.Equal(t, theirs, f.count(`SELECT ID FROM QRTZ_EXECUTE WHERE APPLICATION IS NULL`))
 	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE APPLICATION = 'a' AND CHANGED_AT > '2025-01-01'`), "so that a sweep sees it")
 }
 

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -21,8 +22,11 @@ type process struct {
 	skew      time.Duration
 }
 
-// ValidateID refuses a node id that its column does not take.
+// ValidateID refuses a node id that its column does not take, or takes for another one.
 func ValidateID(id string) error {
+	if strings.TrimSpace(id) != id {
+		return fmt.Errorf("node id %q begins or ends with a blank, which some servers do not tell apart", id)
+	}
 	if len(id) > maxID {
 		return fmt.Errorf("node id %q has %d bytes: at most %d fit", id, len(id), maxID)
 	}

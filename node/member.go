@@ -109,6 +109,9 @@ func (m *Member) joinAs(ctx context.Context, id string) error {
 	var waitedFor time.Time
 	for {
 		v, err := m.read(ctx)
+		if ctx.Err() != nil {
+			return fmt.Errorf("join: %w", context.Cause(ctx))
+		}
 		if err != nil {
 			return err
 		}

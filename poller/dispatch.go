@@ -63,7 +63,7 @@ func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 	// What comes due while this claim is under way could not be claimed before it ends: take it along.
 	until := p.cluster.Now().Add(2 * lead)
 	if at, ok := p.plan.earliest(); !ok || at.After(until) {
-		return p.untilNext(lead), nil // without touching the pool: slots given back wake us
+		return p.untilNext(), nil // without touching the pool: slots given back wake us
 	}
 	// A claim in doubt and a new one of the same fires must not be mistaken for each other.
 	if err := p.resolveDoubts(ctx); err != nil {
@@ -76,10 +76,13 @@ func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 	batch := p.inTime(p.plan.take(until, slots))
 	claims, fires := p.claimsFor(batch, until, slots)
 	p.pool.Release(slots - fires)
+	if len(claims) == 0 {
+		return p.untilNext(), nil
+	}
 	if err := p.claim(ctx, batch, claims, fires); err != nil {
 		return 0, err
 	}
-	return p.untilNext(p.lead()), nil
+	return p.untilNext(), nil
 }
 
 // inTime forgets what has waited so long, for a slot or for the database, that its misfire policy decides.
@@ -109,10 +112,15 @@ func (p *Poller) lead() time.Duration {
 	return min(p.pace.claim(), maxLead)
 }
 
-func (p *Poller) untilNext(lead time.Duration) time.Duration {
+// untilNext is how long until the lead before the next claim begins.
+func (p *Poller) untilNext() time.Duration {
 	at, ok := p.plan.earliest()
 	if !ok {
 		return idle
+	}
+	lead := min(p.pace.claim(), maxLead)
+	if p.plan.crowded(at.Add(crowdIn/2), crowd) {
+		lead = crowdIn / 2
 	}
 	return min(max(0, at.Add(-lead).Sub(p.cluster.Now())), idle)
 }

@@ -29,6 +29,7 @@ type Store interface {
 	ClaimWaiting(ctx context.Context, who execute.Instance, runIDs []int64) ([]execute.Run, error)
 	HandBack(ctx context.Context, who execute.Instance, runIDs []int64) error
 	HandBackFires(ctx context.Context, who execute.Instance, claims []execute.Move) error
+	LeaveForOthers(ctx context.Context, runs []execute.Run) error
 }
 
 // Cluster is what the poller needs to know of the other nodes.
@@ -234,8 +235,16 @@ func (p *Poller) handBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	byHolder := map[int64][]int64{}
+	var withoutRow []execute.Run
 	for _, run := range p.launcher.stop() {
+		if run.ID == 0 {
+			withoutRow = append(withoutRow, run)
+			continue
+		}
 		byHolder[run.Instance] = append(byHolder[run.Instance], run.ID)
+	}
+	if err := p.store.LeaveForOthers(ctx, withoutRow); err != nil {
+		p.cfg.Log.Error().Err(err).Int("runs", len(withoutRow)).Msg("could not hand back runs without history; they are lost")
 	}
 	for instance, ids := range byHolder {
 		if err := p.store.HandBack(ctx, execute.Instance{ID: instance}, ids); err != nil {

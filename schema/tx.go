@@ -61,3 +61,28 @@ const NowSQL = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
 
 // NowMillisSQL is NowSQL in milliseconds, rounded down.
 const NowMillisSQL = `(` + NowSQL + ` DIV 1000)`
+
+// InSavepoint runs fn within a transaction so that it leaves nothing behind when it fails, whatever becomes of the
+// transaction. It does not start over after a conflict: that is for the transaction's owner.
+func InSavepoint(ctx context.Context, tx *sqlx.Tx, fn func(tx *sqlx.Tx) error) error {
+	if _, err := tx.ExecContext(ctx, `SAVEPOINT QRTZ_CALL`); err != nil {
+		return fmt.Errorf("savepoint: %w", err)
+	}
+	if err := fn(tx); err != nil {
+		_, _ = tx.ExecContext(context.WithoutCancel(ctx), `ROLLBACK TO SAVEPOINT QRTZ_CALL`) // after a deadlock it is gone, with the transaction
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `RELEASE SAVEPOINT QRTZ_CALL`); err != nil {
+		return fmt.Errorf("release savepoint: %w", err)
+	}
+	return nil
+}
+
+// Now reads the server's clock.
+func Now(ctx context.Context, q sqlx.QueryerContext) (time.Time, error) {
+	var micros int64
+	if err := sqlx.GetContext(ctx, q, &micros, `SELECT `+NowSQL); err != nil {
+		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
+	}
+	return time.UnixMicro(micros), nil
+}

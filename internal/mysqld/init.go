@@ -59,6 +59,7 @@ func (s *Server) initCommand(ctx context.Context, data string) (*exec.Cmd, error
 	}
 	return exec.CommandContext(ctx, script, append([]string{
 		"--no-defaults", "--datadir=./" + filepath.Base(data), "--auth-root-authentication-method=normal",
+		"--force", // also where the machine's own name does not resolve, as in a bare container
 		"--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=16M",
 	}, append(userArgs(), s.durability()...)...)...), nil
 }

@@ -1,0 +1,161 @@
+package qrtz
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/schema"
+)
+
+// Client adds, changes and removes what is stored: jobs, schedules, runs. A Scheduler is one, whether it runs or not,
+// and each of its calls takes effect by itself. Scheduler.In makes one that works in a transaction of yours.
+//
+// A call that fails changes nothing.
+type Client struct {
+	scheduler *Scheduler
+	tx        *sqlx.Tx // nil: each call has a transaction of its own
+}
+
+// In returns a Client whose calls take effect if and only if tx commits, at any isolation level. Keep tx short: it may
+// hold up claims of the schedules it changes. A deadlock or lock wait timeout is, as ever, for the owner of tx to try
+// again. On Galera, and on servers with snapshot isolation, so is error 1020.
+func (s *Scheduler) In(tx *sql.Tx) *Client {
+	return &Client{scheduler: s, tx: &sqlx.Tx{Tx: tx, Mapper: s.db.Mapper}}
+}
+
+// change makes a change in the caller's transaction, or in one of its own.
+func (c *Client) change(ctx context.Context, doing string, fn func(tx *sqlx.Tx, now time.Time) error) error {
+	timed := func(tx *sqlx.Tx) error {
+		now, err := schema.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		return fn(tx, now)
+	}
+	var err error
+	if c.tx != nil {
+		err = schema.InSavepoint(ctx, c.tx, timed)
+	} else {
+		err = schema.InTx(ctx, c.scheduler.db, timed)
+	}
+	if err != nil {
+		return fmt.Errorf("qrtz: %s: %w", doing, err)
+	}
+	return nil
+}
+
+// running is the session to be told of a change that has taken effect, if there is one in this process.
+func (c *Client) running() (*session, bool) {
+	if c.tx != nil {
+		return nil, false // not yet
+	}
+	one := c.scheduler.session.Load()
+	return one, one != nil
+}
+
+func (c *Client) wake() {
+	if one, ok := c.running(); ok {
+		one.poller.Wake()
+	}
+}
+
+// Declare makes the stored jobs and schedules what the declarations say, all or none, so that a program can call
+// it at every start: what is as declared stays untouched, with its pauses; a changed schedule goes on from now; a
+// schedule its job no longer has is COMPLETE. Jobs that are not mentioned, and schedules added by hand, are left
+// alone. Nothing is written if a declaration is invalid.
+func (c *Client) Declare(ctx context.Context, jobs ...Job) error {
+	declarations := make([]execute.Declaration, len(jobs))
+	for i, job := range jobs {
+		d, err := job.declaration()
+		if err != nil {
+			return fmt.Errorf("qrtz: %w", err)
+		}
+		declarations[i] = d
+	}
+	err := c.change(ctx, "declare", func(tx *sqlx.Tx, now time.Time) error {
+		return c.scheduler.executes.DeclareIn(ctx, tx, now, declarations)
+	})
+	if err == nil {
+		c.wake()
+	}
+	return err
+}
+
+// Enqueue has a declared job run once, as soon as a node is free, whether or not its schedules are paused. Data that is
+// not nil replaces the job's for this run. It returns the run's id in QRTZ_RUN, and ErrNotFound for an unknown job.
+func (c *Client) Enqueue(ctx context.Context, job string, data any) (runID int64, err error) {
+	return c.EnqueueAt(ctx, job, data, time.Time{})
+}
+
+// EnqueueAt is Enqueue for a later time: the run's FireTime. The zero time is now.
+func (c *Client) EnqueueAt(ctx context.Context, job string, data any, at time.Time) (runID int64, err error) {
+	var raw []byte
+	if data != nil {
+		if raw, err = json.Marshal(data); err != nil {
+			return 0, fmt.Errorf("qrtz: enqueue %q: data: %w", job, err)
+		}
+	}
+	err = c.change(ctx, "enqueue", func(tx *sqlx.Tx, now time.Time) error {
+		due := at
+		if due.IsZero() {
+			due = now
+		}
+		runID, err = c.scheduler.executes.Enqueue(ctx, tx, job, raw, due)
+		return err
+	})
+	return runID, err
+}
+
+// Pause stops a schedule of a job, or all of the job's if schedule is empty. What is claimed already still runs.
+func (c *Client) Pause(ctx context.Context, job, schedule string) error {
+	return c.change(ctx, "pause", func(tx *sqlx.Tx, now time.Time) error {
+		return c.scheduler.executes.Pause(ctx, tx, now, job, schedule)
+	})
+}
+
+// Resume has a paused schedule of a job, or all of the job's if schedule is empty, fire again from now on. What was due
+// in the pause is passed over.
+func (c *Client) Resume(ctx context.Context, job, schedule string) error {
+	err := c.change(ctx, "resume", func(tx *sqlx.Tx, now time.Time) error {
+		return c.scheduler.executes.Resume(ctx, tx, now, job, schedule)
+	})
+	if err == nil {
+		c.wake()
+	}
+	return err
+}
+
+// Remove deletes a job and its schedules. What runs goes on, what waits is CANCELLED, and the history stays.
+func (c *Client) Remove(ctx context.Context, job string) error {
+	return c.change(ctx, "remove", func(tx *sqlx.Tx, now time.Time) error {
+		return c.scheduler.executes.Remove(ctx, tx, now, job)
+	})
+}
+
+// Cancel ends a run that waits as CANCELLED, and cancels the context of one that runs with ErrCancelled: at once if it
+// runs in this process, within a second elsewhere. ErrNotFound and ErrWrongState say that there is nothing to cancel.
+func (c *Client) Cancel(ctx context.Context, runID int64) error {
+	err := c.change(ctx, "cancel", func(tx *sqlx.Tx, now time.Time) error {
+		return c.scheduler.executes.Cancel(ctx, tx, now, runID)
+	})
+	if one, ok := c.running(); ok && err == nil {
+		one.active.cancel(runID)
+	}
+	return err
+}
+
+// Retry has a run that FAILED, was LOST or CANCELLED tried again now, as a new attempt, whose id it returns.
+// ErrNotFound and ErrWrongState say that it cannot be.
+func (c *Client) Retry(ctx context.Context, runID int64) (newID int64, err error) {
+	err = c.change(ctx, "retry", func(tx *sqlx.Tx, now time.Time) error {
+		newID, err = c.scheduler.executes.Retry(ctx, tx, now, runID)
+		return err
+	})
+	return newID, err
+}

@@ -1,0 +1,200 @@
+package qrtz
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/qrtz-go/qrtz/execute"
+)
+
+// Hooks are told what happens to runs, for alerts and metrics. Each may be nil. They are called one after the other,
+// in a goroutine of their own: a slow hook delays other hooks, never a run. If they fall behind by 4096 events, further
+// ones are dropped, and counted in the log. When the scheduler stops, what is left is delivered for at most 5 seconds.
+type Hooks struct {
+	Claimed  func(Event) // this process will start the run
+	Started  func(Event) // its handler has been called
+	Finished func(Event) // its handler has returned; State says how, RetryAt whether it is tried again
+	Skipped  func(Event) // fires that will not run: misfires, or an overlap rule left no room
+	Lost     func(Event) // a run whose node died; told on the node that put it on record
+}
+
+// Event is what happened to a run, or to a number of skipped fires. It is told on one node of the cluster, once; not
+// at all if that node dies before.
+type Event struct {
+	App       string
+	Node      string // where the run is, or was; for Skipped, who put it on record
+	RunID     int64  // in QRTZ_RUN; 0 if it has no row there, or for skipped fires
+	JobID     int64
+	ExecuteID int64 // of its schedule; 0 if it belongs to none
+	Class     string
+	FireTime  time.Time // of skipped fires the first
+	Attempt   int       // 0 for skipped fires
+	State     RunState
+	Message   string    // the error or the reason
+	Count     int64     // how many fires it stands for; 1, but for Skipped
+	RetryAt   time.Time // when a failed run is tried again; zero for never
+	At        time.Time // when it happened, by the cluster's clock
+}
+
+// RunState is how far a run has come, as in QRTZ_RUN.
+type RunState = execute.RunState
+
+// The states of a run.
+const (
+	Pending   = execute.Pending   // waits to be claimed
+	Running   = execute.Running   // claimed by a node
+	Succeeded = execute.Succeeded // the handler returned nil
+	Failed    = execute.Failed    // the handler returned an error, or panicked
+	Lost      = execute.Lost      // its node died
+	Cancelled = execute.Cancelled // stopped on request
+	Skipped   = execute.Skipped   // never run
+)
+
+const (
+	maxEvents     = 4096
+	lastEvents    = 5 * time.Second  // for events that are left when stopping
+	reportDropped = 10 * time.Second // at most so often
+)
+
+// events is the queue between what happens and the hooks.
+type events struct {
+	log     zerolog.Logger
+	queue   chan told
+	quit    chan struct{}
+	done    chan struct{}
+	giveUp  atomic.Bool
+	dropped atomic.Int64
+	said    atomic.Int64 // when dropped was last logged, in nanoseconds
+}
+
+// told is an event and the hook it is for.
+type told struct {
+	hook func(Event)
+	Event
+}
+
+func newEvents(log zerolog.Logger) *events {
+	return &events{log: log, queue: make(chan told, maxEvents), quit: make(chan struct{}), done: make(chan struct{})}
+}
+
+// tell queues an event. It never blocks.
+func (q *events) tell(hook func(Event), e Event) {
+	select {
+	case q.queue <- told{hook, e}:
+	default:
+		n, now, last := q.dropped.Add(1), time.Now().UnixNano(), q.said.Load()
+		if now-last >= int64(reportDropped) && q.said.CompareAndSwap(last, now) {
+			q.log.Warn().Int64("dropped", n).Msg("the hooks are too slow: events are being dropped")
+		}
+	}
+}
+
+// run calls hooks until stop, and then for what is left.
+func (q *events) run() {
+	defer close(q.done)
+	for {
+		select {
+		case e := <-q.queue:
+			q.call(e)
+			continue
+		case <-q.quit:
+		}
+		for !q.giveUp.Load() {
+			select {
+			case e := <-q.queue:
+				q.call(e)
+			default:
+				return
+			}
+		}
+		return
+	}
+}
+
+func (q *events) call(e told) {
+	defer func() {
+		if p := recover(); p != nil {
+			q.log.Error().Str("class", e.Class).Str("panic", fmt.Sprint(p)).Msg("a hook panicked")
+		}
+	}()
+	e.hook(e.Event)
+}
+
+// stop waits until what is left has been delivered, for a while. A hook that still blocks is left behind.
+func (q *events) stop() {
+	close(q.quit)
+	timer := time.NewTimer(lastEvents)
+	defer timer.Stop()
+	select {
+	case <-q.done:
+	case <-timer.C:
+		q.giveUp.Store(true)
+		q.log.Error().Int("events", len(q.queue)).Msg("leaving while a hook still runs; the events behind it are lost")
+	}
+	if n := q.dropped.Load(); n > 0 {
+		q.log.Warn().Int64("dropped", n).Msg("events were dropped in all, since the hooks were too slow")
+	}
+}
+
+// What follows turns what happens into events.
+
+func (s *session) tellClaimed(runs []execute.Run) {
+	if s.cfg.Hooks.Claimed == nil {
+		return
+	}
+	for _, r := range runs {
+		s.events.tell(s.cfg.Hooks.Claimed, s.event(r, Running))
+	}
+}
+
+func (s *session) tellStarted(a *active) {
+	if s.cfg.Hooks.Started == nil {
+		return
+	}
+	e := s.event(a.run, Running)
+	e.At = a.startedAt
+	s.events.tell(s.cfg.Hooks.Started, e)
+}
+
+func (s *session) tellFinished(r execute.Result) {
+	if s.cfg.Hooks.Finished == nil {
+		return
+	}
+	e := s.event(r.Run, r.State)
+	e.At, e.Message, e.RetryAt = r.Finished, r.Message, r.RetryAt
+	s.events.tell(s.cfg.Hooks.Finished, e)
+}
+
+func (s *session) tellSkipped(fires []execute.SkippedFire) {
+	if s.cfg.Hooks.Skipped == nil {
+		return
+	}
+	for _, f := range fires {
+		s.events.tell(s.cfg.Hooks.Skipped, Event{
+			App: s.cfg.App, Node: s.member.Self().HostIP, JobID: f.JobID, ExecuteID: f.ExecuteID, Class: f.Class, FireTime: f.FireTime,
+			State: Skipped, Message: f.Message, Count: f.Count, At: s.clock.Now(),
+		})
+	}
+}
+
+func (s *session) tellLost(runs []execute.LostRun) {
+	if s.cfg.Hooks.Lost == nil {
+		return
+	}
+	for _, r := range runs {
+		s.events.tell(s.cfg.Hooks.Lost, Event{
+			App: s.cfg.App, Node: r.Node, RunID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID.Int64, Class: r.Class, FireTime: r.FireTime(),
+			Attempt: r.Attempt, State: Lost, Message: nodeDied, Count: 1, At: s.clock.Now(),
+		})
+	}
+}
+
+func (s *session) event(r execute.Run, state RunState) Event {
+	return Event{
+		App: s.cfg.App, Node: s.member.Self().HostIP, RunID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID, Class: r.Class,
+		FireTime: r.FireTime, Attempt: r.Attempt, State: state, Count: 1, At: s.clock.Now(),
+	}
+}

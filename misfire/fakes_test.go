@@ -1,0 +1,202 @@
+package misfire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/qrtz-go/qrtz/app"
+	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/node"
+)
+
+var errAway = errors.New("away")
+
+const (
+	interval     = 15 * time.Second
+	misfireAfter = time.Minute
+	beatEvery    = 5 * time.Second
+)
+
+// cluster is all that the handler needs, in memory. Calls are recorded in order.
+type cluster struct {
+	calls   []string
+	writes  int
+	err     map[string]error // by call
+	log     bytes.Buffer
+	entered []time.Time
+
+	awayFrom, awayUntil time.Time // the database
+	unhandled           []string
+
+	theirs    bool // it is another node's turn
+	previous  time.Time
+	connected time.Duration
+	dead      []node.Node
+	deadline  time.Time
+	view      node.View
+	abandoned []int64
+	lost      []int64
+	since     time.Time // of DeriveJobStates
+	cleaned   time.Time // of CleanHistory
+
+	rows  map[int64]*execute.Execute
+	stuck map[int64]bool // cannot be moved
+	moves []execute.Move
+	due   []string
+	work  time.Duration // how long every statement takes
+}
+
+func (c *cluster) call(name string) error {
+	c.calls = append(c.calls, name)
+	time.Sleep(c.work)
+	if now := time.Now(); now.After(c.awayFrom) && now.Before(c.awayUntil) {
+		return errAway
+	}
+	return c.err[name]
+}
+
+func (c *cluster) write(name string) error {
+	c.writes++
+	return c.call(name)
+}
+
+func (c *cluster) Now() time.Time              { return time.Now() }
+func (c *cluster) Self() execute.Instance      { return execute.Instance{HostIP: "n1", ID: 7} }
+func (c *cluster) ConnectedFor() time.Duration { return c.connected }
+
+func (c *cluster) Enter(context.Context, time.Time, time.Duration) (app.Turn, error) {
+	c.entered = append(c.entered, time.Now())
+	return app.Turn{Mine: !c.theirs, Previous: c.previous}, c.call("enter")
+}
+
+func (c *cluster) View(context.Context) (node.View, error) { return c.view, c.call("view") }
+func (c *cluster) SyncSwitches(context.Context) error      { return c.write("sync switches") }
+func (c *cluster) Adopt(context.Context) error             { return c.write("adopt") }
+func (c *cluster) MarkPaused(context.Context) error        { return c.write("mark paused") }
+func (c *cluster) Abandoned(context.Context) (ids []int64, err error) {
+	return c.abandoned, c.call("abandoned")
+}
+
+func (c *cluster) Bury(_ context.Context, deadline time.Time) ([]node.Node, error) {
+	c.deadline = deadline
+	return c.dead, c.write("bury")
+}
+
+func (c *cluster) Lose(_ context.Context, instance int64, _ string) ([]execute.LostRun, error) {
+	c.lost = append(c.lost, instance)
+	return make([]execute.LostRun, 2), c.write("lose")
+}
+
+func (c *cluster) CleanHistory(_ context.Context, now time.Time) (int, error) {
+	c.cleaned = now
+	return 3, c.write("clean history")
+}
+
+func (c *cluster) DeriveJobStates(_ context.Context, since time.Time) error {
+	c.since = since
+	return c.write("derive")
+}
+
+func (c *cluster) find(name string, limit int, keep func(*execute.Execute) bool) ([]*execute.Execute, error) {
+	err := c.call(name)
+	var found []*execute.Execute
+	for _, e := range c.rows {
+		if keep(e) {
+			found = append(found, e)
+		}
+	}
+	slices.SortFunc(found, func(a, b *execute.Execute) int { return int(a.ID - b.ID) })
+	return found[:min(limit, len(found))], err
+}
+
+func (c *cluster) Overdue(_ context.Context, state execute.State, classes []string, from, until time.Time, limit int) ([]*execute.Execute, error) {
+	return c.find("overdue", limit, func(e *execute.Execute) bool {
+		return e.State == state && slices.Contains(classes, e.Class) && !e.Next.Before(from) && !e.Next.After(until)
+	})
+}
+
+func (c *cluster) PausedOverdue(_ context.Context, until time.Time, limit int) ([]*execute.Execute, error) {
+	return c.find("paused overdue", limit, func(e *execute.Execute) bool {
+		return e.State == execute.Paused && !e.Next.IsZero() && !e.Next.After(until)
+	})
+}
+
+func (c *cluster) New(_ context.Context, classes []string, limit int) ([]*execute.Execute, error) {
+	return c.find("new", limit, func(e *execute.Execute) bool {
+		return e.State == execute.Executing && e.Next.IsZero() && slices.Contains(classes, e.Class)
+	})
+}
+
+func (c *cluster) Broken(_ context.Context, after int64, limit int) ([]*execute.Execute, error) {
+	return c.find("broken", limit, func(e *execute.Execute) bool { return e.State == execute.Error && e.ID > after })
+}
+
+func (c *cluster) ClassesDue(context.Context, time.Time) ([]string, error) {
+	return c.due, c.call("classes due")
+}
+
+func (c *cluster) Repair(_ context.Context, who execute.Instance, from execute.State, moves []execute.Move) (done execute.Applied, err error) {
+	if who != c.Self() {
+		panic("not this instance")
+	}
+	if len(moves) == 0 {
+		return done, nil
+	}
+	if err := c.write("repair"); err != nil {
+		return done, err
+	}
+	for _, m := range moves {
+		if e := c.rows[m.Execute.ID]; e.State == from && !c.stuck[e.ID] {
+			moved := *m.Execute
+			moved.State, moved.Prev, moved.Next, moved.ResumedAt, moved.Problem = m.State, m.Prev, m.Next, time.Time{}, nil
+			c.rows[e.ID] = &moved
+			c.moves = append(c.moves, m)
+			done.Moved = append(done.Moved, &moved)
+		}
+	}
+	return done, nil
+}
+
+// add adds an active execute of a class with a fixed rate.
+func (c *cluster) add(id int64, class string, rate time.Duration, next time.Time) *execute.Execute {
+	var s execute.Schedules
+	start := next
+	if next.IsZero() {
+		start = time.Now()
+	}
+	schedule, err := s.Parse(execute.Spec{Kind: execute.Simple, Every: rate, Repeat: execute.Forever, Start: start})
+	if err != nil {
+		panic(err)
+	}
+	e := &execute.Execute{ID: id, Class: class, State: execute.Executing, Misfire: execute.FireOnce, CatchUpLimit: 100, Schedule: schedule, Next: next}
+	c.rows[id] = e
+	return e
+}
+
+// in runs a test in a bubble, with a cluster of this node, which claims "tick", and one that is off, which handles "off".
+func in(t *testing.T, test func(t *testing.T, c *cluster, h *Handler, now time.Time)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		c := &cluster{
+			rows: map[int64]*execute.Execute{}, stuck: map[int64]bool{}, err: map[string]error{}, connected: time.Hour,
+			view: node.View{At: now, AppOn: true, Nodes: []node.Node{
+				{HostIP: "n1", On: true, Instance: 7, Heartbeat: now, Classes: []string{"tick"}},
+				{HostIP: "n2", On: false, Instance: 8, Heartbeat: now, Classes: []string{"off", "tick"}},
+				{HostIP: "n3", On: true, Heartbeat: now, Classes: []string{"gone"}},
+			}},
+		}
+		h := New(c, c, c, Config{
+			Interval: interval, MisfireAfter: misfireAfter, NodeTimeout: 22500 * time.Millisecond, BeatEvery: beatEvery,
+			Log: zerolog.New(&c.log), Unhandled: func(class string) { c.unhandled = append(c.unhandled, class) },
+		})
+		test(t, c, h, now)
+	})
+}

@@ -1,0 +1,215 @@
+package misfire
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/node"
+)
+
+func TestWhoseTurnItIsNotWritesNothing(t *testing.T) {
+	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
+		c.theirs = true
+		c.add(1, "tick", time.Second, now.Add(-time.Hour))
+		require.NoError(t, h.comeBy(t.Context()))
+		require.Equal(t, []string{"enter"}, c.calls)
+		require.NoError(t, h.Pass(t.Context()), "at start-up it works all the same")
+		require.True(t, c.rows[1].Next.After(now))
+	})
+}
+
+func TestTheOrderOfSteps(t *testing.T) {
+	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
+		c.previous = now.Add(-interval)
+		require.NoError(t, h.comeBy(t.Context()))
+		require.Equal(t, []string{
+			"enter", "sync switches", "bury", "abandoned", "view", "adopt", "mark paused",
+			"new", "overdue", "overdue", "paused overdue", "broken", "classes due", "derive", "clean history",
+		}, c.calls)
+		require.Equal(t, now.Add(-interval-lookBack), c.since)
+	})
+}
+
+func TestAnErrorEndsThePass(t *testing.T) {
+	for _, name := range []string{"enter", "sync switches", "bury", "abandoned", "view", "adopt", "mark paused", "new", "overdue", "paused overdue", "broken", "derive"} {
+		in(t, func(t *testing.T, c *cluster, h *Handler, _ time.Time) {
+			c.err[name] = errAway
+			require.ErrorIs(t, h.comeBy(t.Context()), errAway, name)
+			require.Equal(t, name, c.calls[len(c.calls)-1])
+		})
+	}
+}
+
+func TestOnlyWhoIsConnectedLongEnoughBuries(t *testing.T) {
+	for connected, buries := range map[time.Duration]bool{0: false, 2*beatEvery - 1: false, 2 * beatEvery: true, time.Hour: true} {
+		in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
+			c.connected = connected
+			c.dead = []node.Node{{HostIP: "n9", Heartbeat: now.Add(-time.Minute)}}
+			c.abandoned = []int64{3, 4}
+			require.NoError(t, h.comeBy(t.Context()))
+			require.Equal(t, buries, slices.Contains(c.calls, "bury"), connected)
+			require.Equal(t, buries, strings.Contains(c.log.String(), "declared dead"))
+			require.Equal(t, []int64{3, 4}, c.lost, "what no node holds any more is lost in any case")
+			if buries {
+				require.Equal(t, now.Add(-22500*time.Millisecond), c.deadline)
+			}
+		})
+	}
+}
+
+func TestWhatIsDoneWithWhatIsOverdue(t *testing.T) {
+	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
+		long, late := now.Add(-10*time.Minute), now.Add(-misfireAfter+time.Millisecond)
+		c.add(1, "tick", time.Second, long)
+		c.add(2, "tick", time.Second, late)
+		c.add(3, "off", time.Second, long)
+		c.add(4, "off", time.Second, late)
+		c.add(5, "gone", time.Second, long)
+		c.add(6, "gone", time.Second, long).State = execute.Paused
+		c.add(7, "tick", time.Second, long).ResumedAt = now.Add(-90 * time.Second)
+		c.due = []string{"gone"}
+		require.NoError(t, h.comeBy(t.Context()))
+
+		require.Equal(t, now.Add(time.Second).UnixMilli(), c.rows[1].Next.UnixMilli())
+		require.Equal(t, late, c.rows[2].Next, "not yet a misfire")
+		for _, id := range []int64{3, 4, 6} {
+			require.True(t, c.rows[id].Next.After(now), "execute %d is moved on", id)
+			require.False(t, c.rows[id].Next.After(now.Add(time.Second)))
+		}
+		require.Equal(t, long, c.rows[5].Next, "a class that no live node handles is left alone")
+		require.Equal(t, []string{"gone"}, c.unhandled)
+		require.True(t, c.rows[7].Next.After(now), "what is due since it was resumed and too late is a misfire")
+		runs := map[int64]int64{}
+		for _, m := range c.moves {
+			for _, r := range m.Runs {
+				runs[m.Execute.ID] += r.Count
+			}
+		}
+		require.Equal(t, map[int64]int64{1: 601, 7: 91}, runs, "only misfires are on record")
+	})
+}
+
+func TestTheAppOffMovesEverythingOn(t *testing.T) {
+	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
+		c.view.AppOn = false
+		c.add(1, "tick", time.Second, now.Add(-time.Hour))
+		require.NoError(t, h.comeBy(t.Context()))
+		require.Len(t, c.moves, 1)
+		require.Empty(t, c.moves[0].Runs)
+		require.True(t, c.rows[1].Next.After(now))
+	})
+}
+
+func TestNewExecutesAreBegun(t *testing.T) {
+	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
+		for id, class := range []string{"tick", "off", "gone"} {
+			c.add(int64(id), class, time.Second, time.Time{})
+		}
+		require.NoError(t, h.comeBy(t.Context()))
+		require.Equal(t, now, c.rows[0].Next)
+		require.Equal(t, now.Add(time.Second), c.rows[1].Next, "begun, then moved on")
+		require.Zero(t, c.rows[2].Next)
+	})
+}
+
+func TestABrokenScheduleIsSetToErrorAndHealsWhenItParses(t *testing.T) {
+	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
+		for id, state := range map[int64]execute.State{1: execute.Executing, 2: execute.Paused} {
+			e := c.add(id, "tick", time.Second, now.Add(-time.Hour))
+			e.State, e.Problem, e.Schedule = state, errors.New("bad expression"), execute.Schedule{}
+		}
+		still := c.add(3, "tick", time.Second, now.Add(-time.Hour))
+		still.State, still.Problem = execute.Error, errors.New("bad expression")
+		c.add(4, "tick", time.Second, now.Add(-time.Hour)).State = execute.Error
+		c.stuck[1], c.stuck[2] = false, false
+		require.NoError(t, h.begin(t.Context(), c.view))
+		require.NoError(t, h.applyPolicies(t.Context(), c.view))
+		require.NoError(t, h.moveOnPaused(t.Context(), c.view))
+		for _, id := range []int64{1, 2} {
+			require.Equal(t, execute.Error, c.rows[id].State)
+		}
+		c.rows[1].Problem, c.rows[2].Problem = errors.New("bad expression"), errors.New("bad expression")
+		require.NoError(t, h.heal(t.Context(), c.view))
+		require.Equal(t, execute.Executing, c.rows[4].State)
+		require.Equal(t, now.UnixMilli(), c.rows[4].Next.UnixMilli(), "it fires from now on")
+		for _, id := range []int64{1, 2, 3} {
+			require.Equal(t, execute.Error, c.rows[id].State, "only what parses is healed")
+		}
+	})
+}
+
+func TestPages(t *testing.T) {
+	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
+		for id := range int64(2*page + 1) {
+			c.add(id+1, "tick", time.Second, now.Add(-time.Hour))
+			broken := c.add(id+10000, "tick", time.Second, now)
+			broken.State = execute.Error
+			if id%2 == 0 {
+				broken.Problem = errors.New("bad expression")
+			}
+		}
+		require.NoError(t, h.comeBy(t.Context()))
+		states := map[execute.State]int{}
+		for id, e := range c.rows {
+			states[e.State]++
+			require.True(t, id >= 10000 || e.Next.After(now))
+		}
+		require.Equal(t, map[execute.State]int{execute.Executing: 2*page + 1 + page, execute.Error: page + 1}, states)
+	})
+}
+
+func TestAPageOfWhichNothingCanBeMovedIsLeft(t *testing.T) {
+	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
+		for id, state := range []execute.State{execute.Executing, execute.Paused, execute.Error} {
+			c.add(int64(id), "tick", time.Second, now.Add(-time.Hour)).State = state
+			c.stuck[int64(id)] = true
+		}
+		c.add(5, "tick", time.Second, time.Time{})
+		c.stuck[5] = true
+		require.NoError(t, h.comeBy(t.Context()))
+		require.Empty(t, c.moves)
+		require.Contains(t, c.calls, "derive")
+	})
+}
+
+// A schedule that is faster than a page is moved on once in a pass, not for ever.
+func TestASchedulesThatFiresWhileItIsMovedOn(t *testing.T) {
+	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
+		c.work = 20 * time.Millisecond
+		c.add(1, "off", time.Millisecond, now.Add(-time.Second))
+		c.add(2, "tick", time.Millisecond, now.Add(-time.Second)).State = execute.Paused
+		c.add(3, "tick", time.Millisecond, now.Add(-2*time.Minute))
+		require.NoError(t, h.comeBy(t.Context()))
+		require.Len(t, c.moves, 3)
+	})
+}
+
+func TestRunComesByEveryIntervalAndOutlastsAnOutage(t *testing.T) {
+	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
+		c.work = 10 * time.Millisecond // a pass that takes its time does not put the next one off
+		c.awayFrom, c.awayUntil = now.Add(62*time.Second), now.Add(10*time.Minute)
+		ctx, cancel := context.WithDeadline(t.Context(), now.Add(11*time.Minute))
+		defer cancel()
+		h.Run(ctx)
+
+		var on []time.Duration
+		for _, at := range c.entered {
+			if at.Before(c.awayFrom) {
+				on = append(on, at.Sub(now))
+			}
+		}
+		require.Equal(t, []time.Duration{interval, 2 * interval, 3 * interval, 4 * interval}, on)
+		require.Equal(t, 1, strings.Count(c.log.String(), "failed; trying again"), "logged once")
+		back := slices.IndexFunc(c.entered, c.awayUntil.Before)
+		require.LessOrEqual(t, c.entered[back].Sub(c.awayUntil), 3*time.Second, "it goes on soon")
+		require.Contains(t, c.log.String(), "works again")
+		require.Equal(t, interval, c.entered[back+1].Sub(c.entered[back]))
+	})
+}

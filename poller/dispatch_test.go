@@ -1,0 +1,244 @@
+package poller
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/schema"
+)
+
+// planAll plans what the store holds, as a poll does.
+func (b *bench) planAll() {
+	b.t.Helper()
+	require.NoError(b.t, b.readDue(b.t.Context()))
+}
+
+func (b *bench) won() []claimed {
+	b.store.mu.Lock()
+	defer b.store.mu.Unlock()
+	return append([]claimed(nil), b.store.claims...)
+}
+
+func TestFiresAreClaimedJustBeforeAndStartOnTime(t *testing.T) {
+	benched(t, 100, func(b *bench, now time.Time) {
+		b.put(every(1, time.Second, now.Add(2*time.Second)), every(2, 700*time.Millisecond, now.Add(time.Second)))
+		b.store.slow = 20 * time.Millisecond
+		b.start()
+		rest(20 * time.Second)
+		require.Greater(b.t, len(b.begun()), 40)
+		for i, s := range b.begun() {
+			require.False(b.t, s.at.Before(s.FireTime), "early")
+			require.LessOrEqual(b.t, s.at.Sub(s.FireTime), 20*time.Millisecond, "late")
+			if i > 20 {
+				require.LessOrEqual(b.t, s.at.Sub(s.FireTime), 2*time.Millisecond, "once the pace is known")
+			}
+		}
+		for _, c := range b.won() {
+			require.LessOrEqual(b.t, c.FireTime.Sub(c.at), 2*maxLead, "claimed too early")
+		}
+	})
+}
+
+func TestNoMoreIsClaimedThanCanStart(t *testing.T) {
+	benched(t, 3, func(b *bench, now time.Time) {
+		b.hold = make(chan struct{})
+		for id := range int64(5) {
+			b.put(every(id+1, time.Hour, now.Add(time.Second)))
+		}
+		b.start()
+		rest(30 * time.Second)
+		require.Len(b.t, b.won(), 3)
+		b.hold <- struct{}{}
+		synctest.Wait()
+		require.Len(b.t, b.won(), 4, "a slot that comes free is used at once")
+		close(b.hold)
+		rest(time.Second)
+		require.Len(b.t, b.won(), 5)
+		b.allFree(3)
+	})
+}
+
+func TestACrowdIsClaimedEarlyInLargeBatches(t *testing.T) {
+	const n = 2000
+	benched(t, n, func(b *bench, now time.Time) {
+		fire := now.Add(3 * time.Second)
+		for id := range int64(n) {
+			b.put(every(id+1, time.Hour, fire))
+		}
+		b.store.slow = 50 * time.Millisecond
+		b.start()
+		rest(5 * time.Second)
+		require.Len(b.t, b.begun(), n)
+		for _, s := range b.begun() {
+			require.Equal(b.t, fire, s.at)
+		}
+		for _, c := range b.won() {
+			require.LessOrEqual(b.t, fire.Sub(c.at), crowdIn)
+		}
+		require.Equal(b.t, n/maxBatch, b.calls("Claim"))
+	})
+}
+
+func TestSeveralFiresOfAnExecuteInOneClaim(t *testing.T) {
+	benched(t, 100, func(b *bench, now time.Time) {
+		b.put(every(1, 100*time.Millisecond, now.Add(-time.Second)))
+		b.planAll()
+		_, err := b.dispatch(b.t.Context())
+		require.NoError(b.t, err)
+		require.Equal(b.t, 1, b.calls("Claim"))
+		require.Len(b.t, b.won(), 11)
+		for i, c := range b.won() {
+			require.Equal(b.t, now.Add(time.Duration(i-10)*100*time.Millisecond).UnixMilli(), c.FireTime.UnixMilli())
+		}
+		synctest.Wait()
+		b.allFree(100)
+	})
+}
+
+func TestSlotsAreSharedAmongTheExecutesOfABatch(t *testing.T) {
+	benched(t, 5, func(b *bench, now time.Time) {
+		b.hold = make(chan struct{})
+		defer close(b.hold)
+		for id := range int64(3) {
+			b.put(every(id+1, 100*time.Millisecond, now.Add(-time.Second)))
+		}
+		b.planAll()
+		_, err := b.dispatch(b.t.Context())
+		require.NoError(b.t, err)
+		fires := map[int64]int{}
+		for _, c := range b.won() {
+			fires[c.ExecuteID]++
+		}
+		require.Equal(b.t, map[int64]int{1: 3, 2: 1, 3: 1}, fires, "every one that was taken has at least one")
+	})
+}
+
+func TestALostClaimIsForgotten(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		b.put(every(1, time.Hour, now), every(2, time.Hour, now))
+		b.store.lost[1] = true
+		b.planAll()
+		_, err := b.dispatch(b.t.Context())
+		require.NoError(b.t, err)
+		require.Len(b.t, b.won(), 1)
+		_, ok := b.plan.earliest()
+		require.False(b.t, ok)
+		synctest.Wait()
+		b.allFree(10)
+	})
+}
+
+func TestWhatHasBecomeAMisfireIsLeftToItsPolicy(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		b.put(every(1, time.Second, now), every(2, time.Second, now.Add(-59*time.Second)))
+		b.planAll()
+		rest(90 * time.Second) // without a slot, or without the database
+		b.put(every(3, time.Second, now.Add(70*time.Second)))
+		b.plan.add([]*entry{b.entryFor(b.store.rows[3])}, b.plan.mark())
+		_, err := b.dispatch(b.t.Context())
+		require.NoError(b.t, err)
+		require.NotEmpty(b.t, b.won())
+		for _, c := range b.won() {
+			require.Equal(b.t, int64(3), c.ExecuteID)
+		}
+	})
+}
+
+// A new execute that owes fires since long ago must not run them all.
+func TestANewExecuteWithAnOldStartIsNoBurst(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		e := every(1, time.Second, now.Add(-time.Hour))
+		e.Next = time.Time{}
+		b.put(e)
+		b.store.fresh = []int64{1}
+		b.start()
+		rest(3 * time.Second)
+		require.Empty(b.t, b.won())
+		require.Equal(b.t, now.Add(-time.Hour).UnixMilli(), b.store.rows[1].Next.UnixMilli(), "begun, and left to the misfire handler")
+	})
+}
+
+// A claim without an answer is handed back before the same fire can be claimed again.
+func TestADoubtIsResolvedBeforeTheNextClaim(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		b.put(every(1, time.Hour, now), every(2, time.Hour, now.Add(time.Second)))
+		b.planAll()
+		b.store.claimErr = fmt.Errorf("claim: %w", schema.ErrCommitUnknown)
+		_, err := b.dispatch(b.t.Context())
+		require.ErrorIs(b.t, err, schema.ErrCommitUnknown)
+		synctest.Wait()
+		require.Empty(b.t, b.begun())
+		b.allFree(10)
+		require.Empty(b.t, b.store.handed)
+
+		rest(time.Second)
+		b.store.err = errAway
+		_, err = b.dispatch(b.t.Context())
+		require.ErrorIs(b.t, err, errAway)
+		require.Equal(b.t, 1, b.calls("Claim"), "not while it is open")
+		b.store.err = nil
+		_, err = b.dispatch(b.t.Context())
+		require.NoError(b.t, err)
+		require.Equal(b.t, []int64{1}, b.store.handed)
+		require.Equal(b.t, 2, b.calls("Claim"))
+		require.NoError(b.t, b.Settle(b.t.Context()))
+		require.Equal(b.t, 1, b.calls("HandBackFires")-1, "once, after one failure")
+	})
+}
+
+func TestOtherErrorsLeaveNoDoubt(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		b.put(every(1, time.Hour, now))
+		b.planAll()
+		b.store.claimErr = errAway
+		_, err := b.dispatch(b.t.Context())
+		require.ErrorIs(b.t, err, errAway)
+		require.Empty(b.t, b.doubts.open)
+		b.allFree(10)
+	})
+}
+
+func TestNothingIsClaimedWhileThisNodeMayNot(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		b.put(every(1, time.Hour, now))
+		b.planAll()
+		b.cluster.off = true
+		wait, err := b.dispatch(b.t.Context())
+		require.NoError(b.t, err)
+		require.Positive(b.t, wait)
+		require.Zero(b.t, b.calls("Claim"))
+	})
+}
+
+func TestAnIdleDispatcherRests(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		b.put(every(1, time.Hour, now.Add(4*time.Second)))
+		b.planAll()
+		wait, err := b.dispatch(b.t.Context())
+		require.NoError(b.t, err)
+		require.Equal(b.t, 4*time.Second-firstClaim, wait)
+		select {
+		case <-b.pool.Freed():
+			b.t.Error("it would wake itself")
+		default:
+		}
+	})
+}
+
+func TestPaceFollowsWhatClaimsTake(t *testing.T) {
+	var p pace
+	require.Equal(t, firstClaim, p.claim())
+	for range 100 {
+		p.note(80 * time.Millisecond)
+	}
+	require.InDelta(t, 80*time.Millisecond, p.claim(), float64(time.Millisecond))
+	p.note(0)
+	require.Positive(t, p.claim())
+}
+
+var _ Store = (*execute.Store)(nil)

@@ -1,0 +1,398 @@
+package poller
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/pool"
+)
+
+const interval = 5 * time.Second
+
+var errAway = errors.New("away")
+
+// every is an execute with a fixed rate whose next fire is next.
+func every(id int64, rate time.Duration, next time.Time) *execute.Execute {
+	var s execute.Schedules
+	schedule, err := s.Parse(execute.Spec{Kind: execute.Simple, Every: rate, Repeat: execute.Forever, Start: next})
+	if err != nil {
+		panic(err)
+	}
+	return &execute.Execute{ID: id, Class: "tick", State: execute.Executing, Schedule: schedule, Next: next}
+}
+
+// fakeStore holds executes and runs in memory. A claim is won if the execute still is where the claimer saw it.
+type fakeStore struct {
+	mu       sync.Mutex
+	rows     map[int64]*execute.Execute
+	fresh    []int64 // without a next fire
+	lost     map[int64]bool
+	claims   []claimed
+	repaired []execute.Move
+	handed   []int64
+	pending  []execute.Waiting
+	looks    []execute.Look
+	glance   execute.Glance
+	calls    map[string]int
+	err      error
+	claimErr error         // of Claim and ClaimWaiting, once, after they have been carried out
+	hang     bool          // ClaimWaiting gets no answer
+	slow     time.Duration // how long a claim takes
+	runID    int64
+}
+
+type claimed struct {
+	at time.Time
+	execute.Run
+}
+
+func newFakeStore(rows ...*execute.Execute) *fakeStore {
+	s := &fakeStore{rows: map[int64]*execute.Execute{}, lost: map[int64]bool{}, calls: map[string]int{}}
+	s.glance.AppOn, s.glance.NodeOn = true, true
+	for _, e := range rows {
+		s.rows[e.ID] = e
+	}
+	return s
+}
+
+// call counts a call and fails it while the database is away. It leaves the store locked.
+func (s *fakeStore) call(name string) error {
+	s.mu.Lock()
+	s.calls[name]++
+	return s.err
+}
+
+func (s *fakeStore) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+func (s *fakeStore) between(from, until time.Time) (found []*execute.Execute) {
+	for _, e := range s.rows {
+		if e.State == execute.Executing && !e.Next.Before(from) && !e.Next.After(until) {
+			found = append(found, e)
+		}
+	}
+	slices.SortFunc(found, func(a, b *execute.Execute) int { return int(a.ID - b.ID) })
+	return found
+}
+
+func (s *fakeStore) Due(_ context.Context, from, until time.Time, keep func(int64, string) bool) ([]*execute.Execute, error) {
+	defer s.mu.Unlock()
+	if err := s.call("Due"); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(s.between(from, until), func(e *execute.Execute) bool { return !keep(e.ID, e.Class) }), nil
+}
+
+func (s *fakeStore) Overdue(_ context.Context, _ execute.State, classes []string, from, until time.Time, _ int) ([]*execute.Execute, error) {
+	defer s.mu.Unlock()
+	if err := s.call("Overdue"); err != nil || len(classes) == 0 {
+		return nil, err
+	}
+	return s.between(from, until), nil
+}
+
+func (s *fakeStore) New(context.Context, []string, int) (all []*execute.Execute, err error) {
+	defer s.mu.Unlock()
+	err = s.call("New")
+	for _, id := range s.fresh {
+		all = append(all, s.rows[id])
+	}
+	return all, err
+}
+
+func (s *fakeStore) Changed(_ context.Context, _, from, until time.Time, _ int) ([]*execute.Execute, error) {
+	defer s.mu.Unlock()
+	return s.between(from, until), s.call("Changed")
+}
+
+func (s *fakeStore) Glance(_ context.Context, l execute.Look) (execute.Glance, error) {
+	defer s.mu.Unlock()
+	err := s.call("Glance")
+	s.looks = append(s.looks, l)
+	g := s.glance
+	g.Overdue = len(s.between(l.From, l.Until)) > 0
+	g.New, g.Pending = len(s.fresh) > 0, len(s.pending) > 0
+	return g, err
+}
+
+func (s *fakeStore) Adopt(context.Context) error { defer s.mu.Unlock(); return s.call("Adopt") }
+
+func (s *fakeStore) MarkPaused(context.Context) error {
+	defer s.mu.Unlock()
+	return s.call("MarkPaused")
+}
+
+func (s *fakeStore) Claim(ctx context.Context, who execute.Instance, moves []execute.Move) (won execute.Applied, err error) {
+	select {
+	case <-ctx.Done():
+		return won, ctx.Err()
+	case <-time.After(s.slow):
+	}
+	defer s.mu.Unlock()
+	if err := s.call("Claim"); err != nil {
+		return won, err
+	}
+	won = s.move(who, moves)
+	for _, r := range won.Runs {
+		s.claims = append(s.claims, claimed{time.Now(), r})
+	}
+	if err, s.claimErr = s.claimErr, nil; err != nil {
+		return execute.Applied{}, err
+	}
+	return won, nil
+}
+
+func (s *fakeStore) Repair(_ context.Context, who execute.Instance, _ execute.State, moves []execute.Move) (execute.Applied, error) {
+	defer s.mu.Unlock()
+	if err := s.call("Repair"); err != nil {
+		return execute.Applied{}, err
+	}
+	s.repaired = append(s.repaired, moves...)
+	return s.move(who, moves), nil
+}
+
+func (s *fakeStore) move(who execute.Instance, moves []execute.Move) (won execute.Applied) {
+	for _, m := range moves {
+		row := s.rows[m.Execute.ID]
+		if s.lost[m.Execute.ID] || row == nil || !row.Next.Equal(m.Execute.Next) || row.State != m.Execute.State {
+			continue
+		}
+		moved := *m.Execute
+		moved.State, moved.Prev, moved.Next, moved.ResumedAt = m.State, m.Prev, m.Next, time.Time{}
+		moved.Fired += m.Fires
+		s.rows[moved.ID] = &moved
+		s.fresh = slices.DeleteFunc(s.fresh, func(id int64) bool { return id == moved.ID })
+		won.Moved = append(won.Moved, &moved)
+		for _, r := range m.Runs {
+			s.runID++
+			won.Runs = append(won.Runs, execute.Run{ID: s.runID, ExecuteID: moved.ID, Class: moved.Class, FireTime: r.FireTime, Attempt: 1, Instance: who.ID})
+		}
+	}
+	slices.SortFunc(won.Runs, func(a, b execute.Run) int { return a.FireTime.Compare(b.FireTime) })
+	return won
+}
+
+func (s *fakeStore) Waiting(context.Context, []string, time.Time, int) ([]execute.Waiting, error) {
+	defer s.mu.Unlock()
+	err := s.call("Waiting")
+	return slices.Clone(s.pending), err
+}
+
+func (s *fakeStore) ClaimWaiting(ctx context.Context, who execute.Instance, ids []int64) (runs []execute.Run, err error) {
+	if s.hang {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	defer s.mu.Unlock()
+	if err := s.call("ClaimWaiting"); err != nil {
+		return nil, err
+	}
+	s.pending = slices.DeleteFunc(s.pending, func(w execute.Waiting) bool {
+		if !slices.Contains(ids, w.RunID) {
+			return false
+		}
+		r := execute.Run{ID: w.RunID, Class: w.Class, FireTime: w.AvailableAt, Attempt: 1, Instance: who.ID}
+		runs = append(runs, r)
+		s.claims = append(s.claims, claimed{time.Now(), r})
+		return true
+	})
+	if err, s.claimErr = s.claimErr, nil; err != nil {
+		return nil, err
+	}
+	return runs, nil
+}
+
+func (s *fakeStore) HandBack(_ context.Context, _ execute.Instance, ids []int64) error {
+	defer s.mu.Unlock()
+	if err := s.call("HandBack"); err != nil {
+		return err
+	}
+	s.handed = append(s.handed, ids...)
+	return nil
+}
+
+func (s *fakeStore) LeaveForOthers(context.Context, []execute.Run) error { return nil }
+
+func (s *fakeStore) HandBackFires(_ context.Context, _ execute.Instance, moves []execute.Move) error {
+	defer s.mu.Unlock()
+	if err := s.call("HandBackFires"); err != nil {
+		return err
+	}
+	for _, m := range moves {
+		s.handed = append(s.handed, m.Execute.ID)
+	}
+	return nil
+}
+
+// fakeCluster is what a node knows of the others. Its clock may differ from the machine's.
+type fakeCluster struct {
+	mu        sync.Mutex
+	offset    time.Duration
+	off       bool
+	rank      int
+	resuming  time.Time
+	elsewhere []string
+	refreshed int
+	resumed   int
+	onRefresh func(*fakeCluster)
+}
+
+func (c *fakeCluster) set(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+}
+
+func (c *fakeCluster) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.offset)
+}
+
+func (c *fakeCluster) Self() execute.Instance { return execute.Instance{HostIP: "n1", ID: 7} }
+
+func (c *fakeCluster) Claiming() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.off && c.resuming.IsZero()
+}
+
+func (c *fakeCluster) Switches() (bool, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return true, !c.off
+}
+
+func (c *fakeCluster) Resuming() (time.Time, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.resuming, !c.resuming.IsZero()
+}
+
+func (c *fakeCluster) Rank(string, int64) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rank
+}
+
+func (c *fakeCluster) ClaimedElsewhere([]string) []string { return c.elsewhere }
+
+func (c *fakeCluster) Refresh(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refreshed++
+	if c.onRefresh != nil {
+		c.onRefresh(c)
+	}
+	return nil
+}
+
+func (c *fakeCluster) Resumed(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.resumed++
+	c.resuming = time.Time{}
+	return nil
+}
+
+// bench is a poller on fakes, in the time of a synctest bubble.
+type bench struct {
+	*Poller
+	t       *testing.T
+	store   *fakeStore
+	cluster *fakeCluster
+	pool    *pool.Pool
+
+	mu      sync.Mutex
+	log     bytes.Buffer
+	started []claimed // what has begun, and when
+	hold    chan struct{}
+	stop    func()
+}
+
+func (b *bench) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.log.Write(p)
+}
+
+func (b *bench) logged() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.log.String()
+}
+
+// benched runs a test with a poller that has yet to be started. now is the bubble's, in whole seconds.
+func benched(t *testing.T, slots int, test func(b *bench, now time.Time)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{t: t, store: newFakeStore(), cluster: &fakeCluster{}, pool: pool.New(slots), stop: func() {}}
+		b.Poller = New(b.store, b.cluster, b.pool, Config{
+			Interval: interval, MisfireAfter: time.Minute, Classes: []string{"tick"}, Log: zerolog.New(b),
+			Unhandled: func(string) {}, Run: b.run,
+		})
+		defer func() { b.stop() }()
+		test(b, time.Now())
+	})
+}
+
+func (b *bench) run(r execute.Run, startedAt time.Time) {
+	b.mu.Lock()
+	b.started = append(b.started, claimed{startedAt, r})
+	hold := b.hold
+	b.mu.Unlock()
+	if hold != nil {
+		<-hold
+	}
+}
+
+func (b *bench) begun() []claimed {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.started)
+}
+
+func (b *bench) start() {
+	ctx, cancel := context.WithCancel(b.t.Context())
+	done := make(chan struct{})
+	go func() { b.Run(ctx); close(done) }()
+	b.stop = sync.OnceFunc(func() { cancel(); <-done })
+}
+
+// rest lets time pass, and everything settle.
+func rest(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (b *bench) put(rows ...*execute.Execute) {
+	b.store.set(func() {
+		for _, e := range rows {
+			b.store.rows[e.ID] = e
+		}
+	})
+}
+
+func (b *bench) calls(name string) int {
+	b.store.mu.Lock()
+	defer b.store.mu.Unlock()
+	return b.store.calls[name]
+}
+
+func (b *bench) allFree(slots int) {
+	b.t.Helper()
+	require.Equal(b.t, slots, b.pool.Free(), "slots leak")
+}

@@ -1,0 +1,212 @@
+package poller
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/execute"
+)
+
+var base = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func sec(n int) time.Time { return base.Add(time.Duration(n) * time.Second) }
+
+func planned(id int64, s int) *entry {
+	return &entry{execute: &execute.Execute{ID: id, Next: sec(s)}, at: sec(s)}
+}
+
+func ids(batch []*entry) (all []int64) {
+	for _, e := range batch {
+		all = append(all, e.execute.ID)
+	}
+	return all
+}
+
+func TestTakeIsInOrderOfTimeThenID(t *testing.T) {
+	p := newPlan()
+	p.add([]*entry{planned(4, 2), planned(3, 1), planned(2, 2), planned(1, 3)}, p.mark())
+	require.Equal(t, []int64{3, 2}, ids(p.take(sec(2), 2)))
+	require.Equal(t, []int64{4}, ids(p.take(sec(2), 10)))
+	require.Empty(t, p.take(sec(2), 10))
+	at, ok := p.earliest()
+	require.True(t, ok)
+	require.Equal(t, sec(3), at)
+	require.Empty(t, p.take(sec(3), 0))
+}
+
+func TestARowReadBeforeOurClaimIsStale(t *testing.T) {
+	p := newPlan()
+	p.add([]*entry{planned(1, 1), planned(2, 1)}, p.mark())
+	mark := p.mark() // a poll reads now ...
+	batch := p.take(sec(1), 10)
+	p.add([]*entry{planned(1, 1)}, mark)
+	require.Empty(t, p.take(sec(100), 10), "its claim is under way")
+	p.settle(batch[0], &execute.Execute{ID: 1, Next: sec(5)})
+	p.settle(batch[1], nil)
+	p.replace([]*entry{planned(1, 1)}, mark) // ... and comes too late
+	at, _ := p.earliest()
+	require.Equal(t, sec(5), at, "what our claim left stays")
+	p.replace(nil, mark)
+	require.Equal(t, []int64{1}, ids(p.take(sec(100), 10)), "and is not forgotten either")
+}
+
+func TestReplaceForgetsWhatHasMovedOn(t *testing.T) {
+	p := newPlan()
+	p.add([]*entry{planned(1, 1), planned(2, 2), planned(3, 3)}, p.mark())
+	taken := p.take(sec(1), 1)
+	p.replace([]*entry{planned(3, 4)}, p.mark())
+	p.settle(taken[0], &execute.Execute{ID: 1, Next: sec(9)})
+	require.Equal(t, []int64{3, 1}, ids(p.take(sec(100), 10)))
+}
+
+// A sweep plans what is new while a poll that does not know it yet is under way.
+func TestAPollDoesNotForgetWhatASweepHasJustPlanned(t *testing.T) {
+	p := newPlan()
+	poll := p.mark()
+	p.add([]*entry{planned(1, 1)}, p.mark())
+	p.replace(nil, poll)
+	require.Equal(t, []int64{1}, ids(p.take(sec(1), 1)))
+}
+
+func TestClearKeepsWhatIsUnderWay(t *testing.T) {
+	p := newPlan()
+	p.add([]*entry{planned(1, 1), planned(2, 2)}, p.mark())
+	taken := p.take(sec(1), 1)
+	p.clear()
+	_, ok := p.earliest()
+	require.False(t, ok)
+	p.add([]*entry{planned(1, 1), planned(2, 2)}, p.mark())
+	require.Equal(t, []int64{2}, ids(p.take(sec(100), 10)))
+	p.settle(taken[0], nil)
+	p.add([]*entry{planned(1, 1)}, p.mark())
+	require.Equal(t, []int64{1}, ids(p.take(sec(100), 10)))
+}
+
+func TestCrowded(t *testing.T) {
+	p := newPlan()
+	for i := range int64(500) {
+		p.add([]*entry{planned(i, int(i*7919%500))}, p.mark())
+	}
+	for _, n := range []int{1, 2, 100, 499, 500} {
+		require.True(t, p.crowded(sec(n-1), n), n)
+		require.False(t, p.crowded(sec(n-2), n), n)
+	}
+	require.False(t, newPlan().crowded(sec(1000), 1))
+}
+
+// model is the plan as its comments describe it, without a heap.
+type model struct {
+	entries map[int64]*modelEntry
+	changes uint64
+}
+
+type modelEntry struct {
+	at       time.Time
+	underWay bool
+	touched  uint64
+}
+
+func (m *model) put(id int64, at time.Time, asOf uint64) {
+	if old := m.entries[id]; old != nil && (old.underWay || old.touched > asOf) {
+		return
+	}
+	m.entries[id] = &modelEntry{at: at, touched: m.changes}
+}
+
+func (m *model) take(until time.Time, n int) (batch []int64) {
+	for id, e := range m.entries {
+		if !e.underWay && !e.at.After(until) {
+			batch = append(batch, id)
+		}
+	}
+	slices.SortFunc(batch, func(a, b int64) int { return cmp.Or(m.entries[a].at.Compare(m.entries[b].at), cmp.Compare(a, b)) })
+	batch = batch[:min(n, len(batch))]
+	for _, id := range batch {
+		m.entries[id].underWay = true
+	}
+	return batch
+}
+
+func (m *model) due(until time.Time) (n int) {
+	for _, e := range m.entries {
+		if !e.underWay && !e.at.After(until) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestThePlanDoesAsItsModel(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		p, m := newPlan(), &model{entries: map[int64]*modelEntry{}}
+		marks := []uint64{0}
+		var taken []*entry
+		for range 300 {
+			asOf := marks[r.IntN(len(marks))]
+			var read []*entry
+			for id := range int64(12) {
+				if r.IntN(3) == 0 {
+					read = append(read, planned(id, r.IntN(20)))
+				}
+			}
+			until, n := sec(r.IntN(20)), r.IntN(5)
+			switch r.IntN(7) {
+			case 0:
+				require.Equal(t, m.changes, p.mark())
+				marks = append(marks, m.changes)
+			case 1:
+				p.add(read, asOf)
+				m.changes++
+				for _, e := range read {
+					m.put(e.execute.ID, e.at, asOf)
+				}
+			case 2:
+				p.replace(read, asOf)
+				for _, e := range read {
+					m.put(e.execute.ID, e.at, asOf)
+				}
+				for id, e := range m.entries {
+					if !slices.Contains(ids(read), id) && !e.underWay && e.touched <= asOf {
+						delete(m.entries, id)
+					}
+				}
+			case 3:
+				batch := p.take(until, n)
+				require.True(t, slices.Equal(m.take(until, n), ids(batch)), "seed %d", seed)
+				taken = append(taken, batch...)
+			case 4, 5:
+				if len(taken) == 0 {
+					continue
+				}
+				e := taken[0]
+				taken = taken[1:]
+				id := e.execute.ID
+				m.changes++
+				if r.IntN(2) == 0 {
+					p.settle(e, nil)
+					delete(m.entries, id)
+				} else {
+					p.settle(e, &execute.Execute{ID: id, Next: until})
+					m.entries[id] = &modelEntry{at: until, touched: m.changes}
+				}
+			case 6:
+				if r.IntN(5) == 0 {
+					p.clear()
+					for id, e := range m.entries {
+						if !e.underWay {
+							delete(m.entries, id)
+						}
+					}
+				}
+			}
+			require.Equal(t, m.due(until) >= n, p.crowded(until, n), "seed %d", seed)
+			require.Len(t, p.entries, len(m.entries), "seed %d", seed)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package poller
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/schema"
+)
+
+func (b *bench) swept() {
+	b.t.Helper()
+	require.NoError(b.t, b.sweep(b.t.Context()))
+	synctest.Wait()
+}
+
+// What an owner leaves lying is claimed by the k-th in line after k graces.
+func TestEachRankWaitsOneGraceMore(t *testing.T) {
+	for rank := range 4 {
+		benched(t, 10, func(b *bench, now time.Time) {
+			b.cluster.rank = rank
+			b.start()
+			fire := now.Add(1100 * time.Millisecond)
+			rest(time.Second)
+			b.put(every(1, time.Hour, fire))
+			rest(5 * time.Second)
+			require.Len(b.t, b.won(), 1)
+			late := b.won()[0].at.Sub(fire)
+			require.GreaterOrEqual(b.t, late, time.Duration(rank)*grace-maxLead)
+			require.LessOrEqual(b.t, late, max(time.Duration(rank)*grace, grace+sweepEvery))
+		})
+	}
+}
+
+func TestAPendingRunWaitsForItsTurnToo(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		b.cluster.rank = 2
+		b.store.pending = []execute.Waiting{{RunID: 5, Class: "tick", AvailableAt: now}}
+		b.swept()
+		require.Empty(b.t, b.won())
+		rest(2*grace - 1)
+		b.swept()
+		require.Empty(b.t, b.won())
+		rest(1)
+		b.swept()
+		require.Len(b.t, b.begun(), 1)
+		b.allFree(10)
+	})
+}
+
+func TestOnlyAsManyPendingRunsAsThereAreSlots(t *testing.T) {
+	benched(t, 3, func(b *bench, now time.Time) {
+		b.hold = make(chan struct{})
+		for id := range int64(8) {
+			b.store.pending = append(b.store.pending, execute.Waiting{RunID: id + 1, Class: "tick", AvailableAt: now})
+		}
+		b.swept()
+		require.Len(b.t, b.won(), 3)
+		b.swept()
+		require.Len(b.t, b.won(), 3)
+		close(b.hold)
+		synctest.Wait()
+		b.allFree(3)
+	})
+}
+
+func TestSwitchedOffForgetsThePlan(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		b.put(every(1, time.Second, now.Add(time.Second)))
+		b.planAll()
+		b.store.glance.NodeOn = false
+		b.cluster.onRefresh = func(c *fakeCluster) { c.off = true }
+		b.swept()
+		require.Equal(b.t, 1, b.cluster.refreshed)
+		_, planned := b.plan.earliest()
+		require.False(b.t, planned)
+		rest(5 * time.Second)
+		b.store.pending = []execute.Waiting{{RunID: 5, Class: "tick", AvailableAt: now}}
+		b.swept()
+		require.Zero(b.t, b.calls("Overdue")+b.calls("Waiting")+b.calls("ClaimWaiting"), "nothing is even looked for")
+		require.Equal(b.t, 1, b.cluster.refreshed, "known already")
+	})
+}
+
+func TestOnAgainPassesOverBeforeItClaims(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		since := now.Add(10 * time.Second)
+		b.put(every(1, time.Second, now), every(2, time.Minute, now.Add(20*time.Second)))
+		b.planAll() // as it was before it was switched off
+		b.cluster.resuming = since
+		rest(12 * time.Second)
+		b.swept()
+		require.Equal(b.t, 1, b.cluster.resumed)
+		require.Len(b.t, b.store.repaired, 1)
+		require.Empty(b.t, b.store.repaired[0].Runs, "not a misfire")
+		require.Equal(b.t, since.UnixMilli(), b.store.rows[1].Next.UnixMilli(), "fires count from then on")
+		require.Zero(b.t, b.calls("Claim"))
+		_, planned := b.plan.earliest()
+		require.False(b.t, planned, "what was planned before is stale")
+		b.swept()
+		_, err := b.dispatch(b.t.Context())
+		require.NoError(b.t, err)
+		for _, c := range b.won() {
+			require.False(b.t, c.FireTime.Before(since))
+		}
+		require.Len(b.t, b.won(), 3)
+	})
+}
+
+func TestOnAgainLeavesAloneWhatOthersRanMeanwhile(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		b.put(every(1, time.Second, now))
+		b.cluster.resuming, b.cluster.elsewhere = now.Add(10*time.Second), []string{"tick"}
+		b.swept()
+		require.Empty(b.t, b.store.repaired)
+		require.Equal(b.t, 1, b.cluster.resumed)
+	})
+}
+
+func TestOnAgainWithABrokenSchedule(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		b.put(&execute.Execute{ID: 1, Class: "tick", State: execute.Executing, Next: now, Problem: errors.New("bad expression")})
+		b.cluster.resuming = now.Add(10 * time.Second)
+		b.swept()
+		require.Equal(b.t, execute.Error, b.store.rows[1].State)
+		require.Equal(b.t, 1, b.cluster.resumed)
+	})
+}
+
+func TestResumingThatMovesNothingIsTriedAgainLater(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		b.put(every(1, time.Second, now))
+		b.store.lost[1] = true // for instance because this instance was buried
+		b.cluster.resuming = now.Add(10 * time.Second)
+		b.swept()
+		require.Equal(b.t, 1, b.calls("Repair"))
+		require.Zero(b.t, b.cluster.resumed)
+	})
+}
+
+func TestRowsThatMustBeMovedFirst(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		broken := every(1, time.Second, now)
+		broken.Problem = errors.New("bad expression")
+		fresh, resumed := every(2, time.Second, now), every(3, time.Second, now.Add(-10*time.Second))
+		fresh.Next = time.Time{}
+		resumed.ResumedAt = now.Add(-3 * time.Second)
+		far := every(4, time.Hour, now.Add(-2*time.Second))
+		far.ResumedAt = now
+		all := []*execute.Execute{broken, fresh, resumed, far}
+		b.put(all...)
+		entries, err := b.settleRows(b.t.Context(), all)
+		require.NoError(b.t, err)
+		require.Equal(b.t, []int64{2, 3}, ids(entries), "what is broken, or not due within the window, is not planned")
+		require.Equal(b.t, execute.Error, b.store.rows[1].State)
+		require.Equal(b.t, now, b.store.rows[2].Next)
+		require.Equal(b.t, now.Add(-3*time.Second).UnixMilli(), b.store.rows[3].Next.UnixMilli())
+	})
+}
+
+func TestAChangeByHandIsPlannedByTheNextSweep(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		b.store.glance.Changed = sql.NullInt64{Int64: now.UnixMilli(), Valid: true}
+		b.start()
+		rest(1200 * time.Millisecond)
+		require.Equal(b.t, 1, b.calls("Changed"), "what was there before, once")
+		b.put(every(1, time.Hour, now.Add(2500*time.Millisecond)))
+		b.store.set(func() { b.store.glance.Changed.Int64 += 1200 })
+		rest(1300 * time.Millisecond)
+		require.Equal(b.t, 2, b.calls("Changed"), "once per change")
+		require.Len(b.t, b.begun(), 1)
+		require.Equal(b.t, now.Add(2500*time.Millisecond), b.begun()[0].at, "on time, before the next poll")
+	})
+}
+
+func TestTidying(t *testing.T) {
+	benched(t, 10, func(b *bench, _ time.Time) {
+		b.swept()
+		require.Zero(b.t, b.calls("Adopt")+b.calls("MarkPaused"))
+		b.store.glance.Orphans, b.store.glance.Paused = true, true
+		b.swept()
+		require.Equal(b.t, []int{1, 1}, []int{b.calls("Adopt"), b.calls("MarkPaused")})
+	})
+}
+
+func TestASweepResolvesDoubts(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		b.store.pending = []execute.Waiting{{RunID: 5, Class: "tick", AvailableAt: now}, {RunID: 6, Class: "tick", AvailableAt: now}}
+		b.store.claimErr = fmt.Errorf("claim: %w", schema.ErrCommitUnknown)
+		require.ErrorIs(b.t, b.sweep(b.t.Context()), schema.ErrCommitUnknown)
+		b.allFree(10)
+		require.Empty(b.t, b.begun())
+		b.swept()
+		require.Equal(b.t, []int64{5, 6}, b.store.handed)
+		b.swept()
+		require.Len(b.t, b.store.handed, 2, "once")
+	})
+}
