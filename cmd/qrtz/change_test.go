@@ -68,3 +68,35 @@ func TestAJobIsRunNow(t *testing.T) {
 	require.NoError(t, node.Process.Signal(syscall.SIGKILL))
 	require.Error(t, node.Wait())
 }
+
+func TestRunsAreCancelledAndTriedAgain(t *testing.T) {
+	s := newSite(t)
+	s.exec(`INSERT INTO QRTZ_RUN (ID, APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE) VALUES
+		(1, 'a', 1, 11, 1000, 'PENDING'), (2, 'a', 1, 11, 2000, 'RUNNING'), (3, 'b', 2, 12, 1000, 'FAILED'), (4, 'b', 2, 12, 2000, 'SUCCEEDED')`)
+	assert.Equal(t, "asked for run 1 of job mail to be cancelled\n", s.ok("run", "cancel", "1"))
+	assert.Equal(t, "CANCELLED", s.text(`SELECT STATE FROM QRTZ_RUN WHERE ID = 1`))
+	s.ok("run", "cancel", "2")
+	assert.Contains(t, s.ok("run", "show", "2"), "RUNNING, to be cancelled")
+	assert.Contains(t, s.fails(1, "run", "cancel", "3"), "run 3 is FAILED")
+	assert.Regexp(t, `^run \d+ is attempt 2 of what run 3 was\n$`, s.ok("run", "retry", "3"))
+	assert.Equal(t, "PENDING", s.text(`SELECT STATE FROM QRTZ_RUN WHERE APPLICATION = 'b' AND FIRE_TIME = 1000 AND ATTEMPT = 2`))
+	assert.Contains(t, s.fails(1, "run", "retry", "3"), "has been tried again already")
+	assert.Contains(t, s.fails(1, "run", "retry", "4"), "run 4 is SUCCEEDED")
+	assert.Contains(t, s.fails(1, "run", "retry", "9"), "there is no run 9")
+}
+
+// TestARunningRunIsCancelled looks at the whole way: the request, the node that sees it, the handler that returns.
+func TestARunningRunIsCancelled(t *testing.T) {
+	s := newSite(t)
+	node := command(t, s.env, "node", "run", "--app", "a", "--id", "worker")
+	require.NoError(t, node.Start())
+	s.ok("job", "run", "3") // a minute of sleep
+	state := func(want string) func() bool {
+		return func() bool { return s.text(`SELECT STATE FROM QRTZ_RUN WHERE JOB_ID = 3`) == want }
+	}
+	require.Eventually(t, state("RUNNING"), 20*time.Second, 20*time.Millisecond)
+	s.ok("run", "cancel", s.text(`SELECT ID FROM QRTZ_RUN WHERE JOB_ID = 3`))
+	require.Eventually(t, state("CANCELLED"), 10*time.Second, 20*time.Millisecond)
+	require.NoError(t, node.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, node.Wait())
+}

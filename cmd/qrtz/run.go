@@ -12,7 +12,7 @@ import (
 
 func newRun(g *global) *cobra.Command {
 	run := group(&cobra.Command{Use: "run", Short: "Runs: what has happened, happens, and waits"})
-	run.AddCommand(newRunList(g), newRunShow(g))
+	run.AddCommand(newRunList(g), newRunShow(g), newRunCancel(g), newRunRetry(g))
 	return run
 }
 
