@@ -91,7 +91,9 @@ func (a *audit) readNodes(ctx context.Context, tx *sqlx.Tx) error {
 }
 
 const (
-	startsSQL = `SELECT EXECUTE_ID, FIRE_TIME, ATTEMPT, NODE, STARTED_AT, %s AS FINISHED_AT FROM %s WHERE FIRE_TIME BETWEEN ? AND ?`
+	startsSQL = `
+SELECT COALESCE(EXECUTE_ID, 0) AS EXECUTE_ID, FIRE_TIME, ATTEMPT, NODE, STARTED_AT, %s AS FINISHED_AT
+  FROM %s WHERE FIRE_TIME BETWEEN ? AND ?`
 
 	hasEndSQL = `
 SELECT COUNT(*) FROM information_schema.COLUMNS
