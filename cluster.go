@@ -53,7 +53,13 @@ func (c cluster) View(ctx context.Context) (node.View, error) {
 	return c.Member.View(), err
 }
 
-func (c cluster) SyncSwitches(ctx context.Context) error { return c.nodes.SyncSwitches(ctx) }
+// SyncSwitches writes only if there is something to bring in line: at rest it costs one statement.
+func (c cluster) SyncSwitches(ctx context.Context) error {
+	if v, err := c.View(ctx); err != nil || !v.SwitchesDiffer() {
+		return err
+	}
+	return c.nodes.SyncSwitches(ctx)
+}
 
 func (c cluster) Bury(ctx context.Context, deadline time.Time) ([]node.Node, error) {
 	return c.nodes.Bury(ctx, deadline)

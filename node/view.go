@@ -60,6 +60,13 @@ func (v *View) Resuming() (since time.Time, ok bool) {
 	return since, true
 }
 
+// SwitchesDiffer tells whether the switch of some node does not say what the app's does (Store.SyncSwitches).
+func (v *View) SwitchesDiffer() bool {
+	return slices.ContainsFunc(v.Nodes, func(n Node) bool {
+		return n.On && (!v.AppOn || n.StoppedByApp) || !n.On && n.StoppedByApp && v.AppOn
+	})
+}
+
 // ClassesClaimed lists the classes that some live node handles and may claim.
 func (v *View) ClassesClaimed() []string { return v.classes(v.claims) }
 
