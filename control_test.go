@@ -192,7 +192,9 @@ func TestWhatWasNotStartedIsHandedBack(t *testing.T) {
 			require.NoError(t, n1.Declare(t.Context(), job))
 			running := c.start(n1)
 			c.start(n2)
-			c.eventually("n1 has claimed", 5*time.Second, func() bool { return c.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE STATE = 'COMPLETE' AND HOST_IP = 'n1'`) > 0 })
+			c.eventually("n1 has claimed", 5*time.Second, func() bool {
+				return c.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE STATE = 'COMPLETE' AND HOST_IP = 'n1'`) > 0
+			})
 			require.True(t, time.Now().Before(at), "before they are due")
 			running.halt()
 			c.eventually("every fire has run", 5*time.Second, func() bool {
