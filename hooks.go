@@ -143,38 +143,38 @@ func (q *events) stop() {
 // What follows turns what happens into events.
 
 func (s *session) tellClaimed(runs []execute.Run) {
-	if s.cfg.Hooks.Claimed == nil {
+	if s.hooks.Claimed == nil {
 		return
 	}
 	for _, r := range runs {
-		s.events.tell(s.cfg.Hooks.Claimed, s.event(r, Running))
+		s.tell(s.hooks.Claimed, s.event(r, Running))
 	}
 }
 
 func (s *session) tellStarted(a *active) {
-	if s.cfg.Hooks.Started == nil {
+	if s.hooks.Started == nil {
 		return
 	}
 	e := s.event(a.run, Running)
 	e.At = a.startedAt
-	s.events.tell(s.cfg.Hooks.Started, e)
+	s.tell(s.hooks.Started, e)
 }
 
 func (s *session) tellFinished(r execute.Result) {
-	if s.cfg.Hooks.Finished == nil {
+	if s.hooks.Finished == nil {
 		return
 	}
 	e := s.event(r.Run, r.State)
 	e.At, e.Message, e.RetryAt = r.Finished, r.Message, r.RetryAt
-	s.events.tell(s.cfg.Hooks.Finished, e)
+	s.tell(s.hooks.Finished, e)
 }
 
 func (s *session) tellSkipped(fires []execute.SkippedFire) {
-	if s.cfg.Hooks.Skipped == nil {
+	if s.hooks.Skipped == nil {
 		return
 	}
 	for _, f := range fires {
-		s.events.tell(s.cfg.Hooks.Skipped, Event{
+		s.tell(s.hooks.Skipped, Event{
 			App: s.cfg.App, Node: s.member.Self().HostIP, JobID: f.JobID, ExecuteID: f.ExecuteID, Class: f.Class, FireTime: f.FireTime,
 			State: Skipped, Message: f.Message, Count: f.Count, At: s.clock.Now(),
 		})
@@ -182,11 +182,11 @@ func (s *session) tellSkipped(fires []execute.SkippedFire) {
 }
 
 func (s *session) tellLost(runs []execute.LostRun) {
-	if s.cfg.Hooks.Lost == nil {
+	if s.hooks.Lost == nil {
 		return
 	}
 	for _, r := range runs {
-		s.events.tell(s.cfg.Hooks.Lost, Event{
+		s.tell(s.hooks.Lost, Event{
 			App: s.cfg.App, Node: r.Node, RunID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID.Int64, Class: r.Class, FireTime: r.FireTime(),
 			Attempt: r.Attempt, State: Lost, Message: misfire.NodeDied, Count: 1, At: s.clock.Now(),
 		})

@@ -31,6 +31,8 @@ type session struct {
 	results *execute.Results
 	active  actives
 	events  *events
+	hooks   Hooks
+	tell    func(hook func(Event), e Event)
 
 	unhandledOnce sync.Map // classes that have been reported
 
@@ -42,7 +44,8 @@ type session struct {
 func newSession(s *Scheduler) *session {
 	one := &session{Scheduler: s, active: actives{byID: map[int64]*active{}}}
 	log, prefix := *s.cfg.Logger, schema.Prefix(s.cfg.Prefix)
-	one.events = newEvents(log)
+	one.events, one.hooks = newEvents(log), s.cfg.Hooks
+	one.tell = one.events.tell
 	one.runs, one.cancelRuns = context.WithCancelCause(context.Background())
 	one.member = node.NewMember(s.db, prefix, s.cfg.App, s.clock, node.Config{
 		ID: s.cfg.NodeID, Classes: s.classes(), Version: version(), Log: log, Wall: s.cfg.Wall,

@@ -17,10 +17,10 @@ import (
 // and leaves nothing half done if the caller rolls back to where it was called after an error.
 
 var (
-	// ErrNotFound: there is no such job, schedule or run in the app.
+	// ErrNotFound says that there is no such job, schedule or run in the app.
 	ErrNotFound = errors.New("not found")
 
-	// ErrWrongState: the run is not in a state in which this can be done to it.
+	// ErrWrongState says that a run is not in a state in which this can be done to it.
 	ErrWrongState = errors.New("wrong state")
 )
 

@@ -209,3 +209,24 @@ SELECT ` + rowColumns + `
 func (s *Store) PausedOverdue(ctx context.Context, until time.Time, limit int) ([]*Execute, error) {
 	return s.read(ctx, pausedOverdueSQL, s.app, until.UnixMilli(), limit)
 }
+
+const nextDueSQL = `
+SELECT MIN(X.DUE) FROM (
+SELECT MIN(E.NEXT_FIRE_TIME) AS DUE FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+ WHERE E.APPLICATION = ? AND E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME > ? AND J.JOB_CLASS IN (?)
+UNION ALL
+SELECT MIN(R.AVAILABLE_AT) FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
+ WHERE R.APPLICATION = ? AND R.STATE = 'PENDING' AND R.AVAILABLE_AT > ? AND J.JOB_CLASS IN (?)) X`
+
+// NextDue is when, after now, the next fire or pending run of the given classes is due; zero if none is.
+func (s *Store) NextDue(ctx context.Context, classes []string, now time.Time) (time.Time, error) {
+	if len(classes) == 0 {
+		return time.Time{}, nil
+	}
+	var due []sql.NullInt64
+	err := s.selectRows(ctx, s.db, &due, nextDueSQL, s.app, now.UnixMilli(), classes, s.app, now.UnixMilli(), classes)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read what is due next: %w", err)
+	}
+	return fromMillis(due[0]), nil
+}

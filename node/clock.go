@@ -18,6 +18,7 @@ type Clock struct {
 	db     *sqlx.DB
 	wall   func() time.Time
 	sample atomic.Pointer[sample]
+	still  atomic.Bool
 }
 
 type sample struct {
@@ -60,8 +61,14 @@ func (c *Clock) Measure(ctx context.Context) error {
 // Now is the cluster's time.
 func (c *Clock) Now() time.Time {
 	s := c.sample.Load()
+	if c.still.Load() {
+		return s.database
+	}
 	return s.database.Add(time.Since(s.arrived))
 }
+
+// StandStill has the clock say what it said when it was last measured, until it is told to go on: for tests.
+func (c *Clock) StandStill(still bool) { c.still.Store(still) }
 
 // Skew is how far this machine's clock was ahead of the database's when last measured.
 func (c *Clock) Skew() time.Duration { return c.sample.Load().skew }

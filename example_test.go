@@ -1,0 +1,112 @@
+package qrtz_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"log"
+	"net/http"
+	"time"
+
+	"github.com/qrtz-go/qrtz"
+)
+
+type invoice struct{ Customer string }
+
+var errClosed = errors.New("the account is closed")
+
+func send(context.Context, invoice) error { return nil }
+
+// What a job may ask of its runs, and how a handler answers.
+func Example_options() {
+	var s *qrtz.Scheduler
+	ctx := context.Background()
+
+	qrtz.Handle(s, "invoice", func(ctx context.Context, run *qrtz.Run, i invoice) error {
+		run.Message("to " + i.Customer)
+		err := send(ctx, i) // ctx ends when the run times out, is cancelled, or lost to this process
+		switch {
+		case errors.Is(err, errClosed):
+			return qrtz.NoRetry(err) // a further attempt would not help
+		case err != nil && run.Attempt == 1:
+			return qrtz.RetryAfter(err, time.Minute) // in place of the backoff
+		}
+		return err
+	})
+	err := s.Declare(ctx, qrtz.Job{
+		Name: "invoice", Data: invoice{"everybody"},
+		Schedules: []qrtz.Schedule{qrtz.Cron("0 0 6 1 * ?", "Europe/Berlin")},
+		Options: qrtz.Options{
+			Recovery: true, // tried again elsewhere if its node dies
+			Overlap:  qrtz.OverlapQueue,
+			Timeout:  time.Hour,
+			Attempts: 5, Backoff: time.Minute,
+			KeepFor: 365 * 24 * time.Hour,
+		},
+	})
+	must(err)
+}
+
+// A hook posts failures that will not be tried again to a webhook.
+func ExampleHooks() {
+	var db *sql.DB
+
+	client := http.Client{Timeout: 10 * time.Second} // a hook that hangs holds up those behind it
+	alert := func(e qrtz.Event) {
+		if e.State == qrtz.Succeeded || !e.RetryAt.IsZero() {
+			return
+		}
+		body, _ := json.Marshal(e)
+		resp, err := client.Post("https://alerts.example.com/qrtz", "application/json", bytes.NewReader(body))
+		if err != nil {
+			log.Printf("alert: %v", err)
+			return
+		}
+		_ = resp.Body.Close()
+	}
+	s, err := qrtz.Open(db, qrtz.Config{App: "billing", Hooks: qrtz.Hooks{Finished: alert, Lost: alert}})
+	must(err)
+	_ = s
+}
+
+// A run is enqueued with the order it belongs to, or not at all.
+func ExampleScheduler_In() {
+	var db *sql.DB
+	var s *qrtz.Scheduler
+	ctx := context.Background()
+
+	tx, err := db.BeginTx(ctx, nil)
+	must(err)
+	defer func() { _ = tx.Rollback() }()
+	_, err = tx.ExecContext(ctx, `INSERT INTO orders (customer) VALUES (?)`, "Ada")
+	must(err)
+	runID, err := s.In(tx).Enqueue(ctx, "invoice", invoice{"Ada"})
+	must(err)
+	must(tx.Commit()) // now it is there, and runs within a second
+	log.Printf("run %d", runID)
+}
+
+// A program that only enqueues has no handlers and never calls Run.
+func ExampleClient() {
+	var db *sql.DB
+	ctx := context.Background()
+
+	s, err := qrtz.Open(db, qrtz.Config{App: "billing"})
+	must(err)
+	runID, err := s.EnqueueAt(ctx, "invoice", invoice{"Grace"}, time.Now().Add(time.Hour))
+	must(err)
+	must(s.Pause(ctx, "invoice", "")) // its schedules; what is enqueued runs all the same
+	must(s.Resume(ctx, "invoice", ""))
+	err = s.Cancel(ctx, runID)
+	if errors.Is(err, qrtz.ErrWrongState) {
+		log.Print("too late: it has ended")
+	}
+}
+
+func must(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,80 @@
+package qrtz
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/qrtz-go/qrtz/execute"
+)
+
+// Manual is a node of the cluster that does nothing until told, and then in the caller's goroutine, by the database's
+// clock as it is at that moment. It is for tests: use package qrtztest, which has the database tell the time you want.
+type Manual struct {
+	session *session
+	told    []Event
+}
+
+// Manual joins the cluster in place of Run, and does what a node does when it starts: misfire policies are applied, and
+// runs that nobody holds any more are put on record as LOST.
+func (s *Scheduler) Manual(ctx context.Context) (*Manual, error) {
+	one := newSession(s)
+	if !s.session.CompareAndSwap(nil, one) {
+		return nil, errors.New("qrtz: this Scheduler is running already")
+	}
+	m := &Manual{session: one}
+	one.hooks, one.tell = m.recording(s.cfg.Hooks), func(hook func(Event), e Event) { hook(e) }
+	s.clock.StandStill(true)
+	if err := one.join(ctx); err != nil {
+		s.clock.StandStill(false)
+		s.session.Store(nil)
+		return nil, fmt.Errorf("qrtz: %w", err)
+	}
+	return m, nil
+}
+
+// recording are hooks that note how runs ended, and call the user's at once.
+func (m *Manual) recording(user Hooks) Hooks {
+	note := func(hook func(Event)) func(Event) {
+		return func(e Event) {
+			m.told = append(m.told, e)
+			if hook != nil {
+				hook(e)
+			}
+		}
+	}
+	return Hooks{Claimed: user.Claimed, Started: user.Started, Finished: note(user.Finished), Skipped: note(user.Skipped), Lost: note(user.Lost)}
+}
+
+// RunDue does the misfire handler's work, and then carries out everything that is due now, one run after the other in order of fire time, until nothing is due
+// any more. It returns what has finished, was skipped or lost since it was last called, and when there will be more to
+// do; zero for never.
+func (m *Manual) RunDue(ctx context.Context) (told []Event, next time.Time, err error) {
+	s := m.session
+	err = s.member.Beat(ctx)
+	if err == nil {
+		err = s.misfire.Pass(ctx)
+	}
+	if err == nil {
+		err = s.poller.RunDue(ctx, func(ctx context.Context, r execute.Run) error {
+			s.carryOut(r, s.clock.Now()) //nolint:contextcheck // a run ends with its session, not with its caller
+			return s.results.Flush(ctx)
+		})
+	}
+	if err == nil {
+		next, err = s.executes.NextDue(ctx, s.classes(), s.clock.Now())
+	}
+	told, m.told = m.told, nil
+	if err != nil {
+		return told, time.Time{}, fmt.Errorf("qrtz: %w", err)
+	}
+	return told, next, nil
+}
+
+// Leave leaves the cluster. The Scheduler can then run, or be driven by hand again.
+func (m *Manual) Leave(ctx context.Context) {
+	m.session.leave(ctx)
+	m.session.clock.StandStill(false)
+	m.session.session.Store(nil)
+}

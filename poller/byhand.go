@@ -1,0 +1,70 @@
+package poller
+
+import (
+	"context"
+	"slices"
+
+	"github.com/qrtz-go/qrtz/execute"
+)
+
+// RunDue claims what is due and has it carried out, one run after the other in order of fire time, until nothing is
+// due any more. It is for tests, and for a Poller that does not Run: run must write the run's result before it returns.
+func (p *Poller) RunDue(ctx context.Context, run func(context.Context, execute.Run) error) error {
+	for {
+		won, err := p.claimDue(ctx)
+		if err != nil {
+			return err
+		}
+		if len(won.Runs) == 0 && len(won.Moved) == 0 {
+			return nil
+		}
+		p.cfg.Claimed(won.Runs)
+		p.cfg.Skipped(won.Skipped)
+		for _, r := range won.Runs {
+			if err := run(ctx, r); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// claimDue claims the next fire of each execute that is due, and the pending runs.
+func (p *Poller) claimDue(ctx context.Context) (won execute.Applied, err error) {
+	if err := p.tidy(ctx, execute.Glance{Orphans: true, Paused: true}); err != nil {
+		return won, err
+	}
+	now := p.cluster.Now()
+	fresh, err := p.store.New(ctx, p.cfg.Classes, maxSwept)
+	if err != nil {
+		return won, err
+	}
+	due, err := p.store.Overdue(ctx, execute.Executing, p.cfg.Classes, now.Add(-p.cfg.MisfireAfter), now, maxSwept)
+	if err != nil {
+		return won, err
+	}
+	ready, err := p.settleRows(ctx, append(fresh, due...))
+	if err != nil {
+		return won, err
+	}
+	var claims []execute.Move
+	for _, e := range ready {
+		if first := e.execute.Fires(now, 1); len(first) > 0 {
+			claims = append(claims, e.execute.Claim(first))
+		}
+	}
+	if won, err = p.store.Claim(ctx, p.cluster.Self(), claims); err != nil {
+		return won, err
+	}
+	waiting, err := p.store.Waiting(ctx, p.cfg.Classes, now, maxBatch)
+	if err != nil {
+		return won, err
+	}
+	ids := make([]int64, len(waiting))
+	for i, w := range waiting {
+		ids[i] = w.RunID
+	}
+	runs, err := p.store.ClaimWaiting(ctx, p.cluster.Self(), ids)
+	won.Runs = append(won.Runs, runs...)
+	slices.SortStableFunc(won.Runs, func(a, b execute.Run) int { return a.FireTime.Compare(b.FireTime) })
+	return won, err
+}
