@@ -112,7 +112,7 @@ func TestRunNowBySQL(t *testing.T) {
 		require.NoError(t, err)
 		c.ran(i+1, within, all)
 		f := c.fires()[i]
-		require.Equal(t, id, f.Run.ID)
+		require.Equal(t, id, f.ID)
 		require.Zero(t, f.ExecuteID)
 		require.WithinDuration(t, asked, f.FireTime, within, "it was due when it was first seen")
 		c.eventually("it has ended", within, func() bool { return c.text(`SELECT STATE FROM QRTZ_RUN WHERE ID = ?`, id) == "SUCCEEDED" })

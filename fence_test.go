@@ -138,7 +138,7 @@ func TestANodeThatIsCutOffGivesUpItsRunsBeforeOthersStartThem(t *testing.T) {
 			second := c.fires()[1]
 			require.True(t, second.seen.After(at), "started %s after the first was cancelled", second.seen.Sub(at))
 			require.Equal(t, "n2", second.Node)
-			require.Equal(t, []int64{first.Run.ID, 2}, []int64{second.RecoveryOf, int64(second.Attempt)})
+			require.Equal(t, []int64{first.ID, 2}, []int64{second.RecoveryOf, int64(second.Attempt)})
 			require.Equal(t, first.FireTime, second.FireTime)
 			require.Greater(t, second.Fence, first.Fence)
 
@@ -178,5 +178,5 @@ func TestARunGivenUpIsRecoveredNotFailed(t *testing.T) {
 	c.exec(`UPDATE QRTZ_NODE SET INSTANCE = NULL`)
 	c.ran(2, 8*time.Second, all)
 	require.Equal(t, "LOST", c.text(`SELECT STATE FROM QRTZ_RUN WHERE ATTEMPT = 1`))
-	require.Equal(t, c.fires()[0].Run.ID, c.fires()[1].RecoveryOf)
+	require.Equal(t, c.fires()[0].ID, c.fires()[1].RecoveryOf)
 }
