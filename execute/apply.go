@@ -60,6 +60,9 @@ func (s *Store) apply(ctx context.Context, who Instance, from State, switches st
 	var applied Applied
 	err := schema.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		token := rand.Int64()
+		for i := range moves {
+			moves[i].token = token
+		}
 		if err := s.updateGuarded(ctx, tx, who, token, from, switches, moves); err != nil {
 			return err
 		}

@@ -148,3 +148,57 @@ func TestAPendingRunWhoseClaimGotNoAnswerIsHandedBack(t *testing.T) {
 	require.NoError(t, store.HandBack(t.Context(), who, []int64{run}))
 	require.Equal(t, "PENDING", f.runState(run))
 }
+
+// With HistoryNone a fire leaves no row. It is told by its claim's token, and handed back once.
+func TestAClaimWithoutRowsWhoseCommitGotNoAnswer(t *testing.T) {
+	for name, committed := range map[string]bool{"it did commit": true, "it did not": false} {
+		t.Run(name, func(t *testing.T) {
+			f := newTables(t)
+			db, faults := f.openWithFaults()
+			store := NewStore(db, schema.DefaultPrefix, "a")
+			f.exec(`UPDATE QRTZ_JOB SET HISTORY = 'NONE'`)
+			f.addMany(2)
+			who := f.join("n1")
+			moves := claims(f.due(noon), 2)
+			if committed {
+				faults.loseAnswer.Store(1)
+			} else {
+				faults.refuse.Store(1)
+			}
+			_, err := store.Claim(t.Context(), who, moves)
+			require.ErrorIs(t, err, schema.ErrCommitUnknown)
+			require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
+			require.NoError(t, store.HandBackFires(t.Context(), who, moves))
+			if !committed {
+				require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
+				require.Len(t, f.claim(who, 2, f.due(noon)...).Runs, 4)
+				return
+			}
+			runs := f.claimWaiting(who, f.allIDs()...)
+			require.Len(t, runs, 4)
+			f.succeed(runs...)
+			require.NoError(t, store.HandBackFires(t.Context(), who, moves))
+			require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_RUN`), "once is enough")
+		})
+	}
+}
+
+func TestARunWithoutARowIsHandedBack(t *testing.T) {
+	f := newTables(t)
+	f.exec(`UPDATE QRTZ_JOB SET HISTORY = 'NONE'`)
+	who := f.join("n1")
+	won := f.claim(who, 2, f.read(f.add())).Runs
+	require.Len(t, won, 2)
+	require.Zero(t, won[0].ID)
+	require.NoError(t, f.store.LeaveForOthers(t.Context(), won))
+	require.NoError(t, f.store.LeaveForOthers(t.Context(), nil))
+	again := f.claimWaiting(f.join("n2"), f.allIDs()...)
+	require.Len(t, again, 2)
+	for i := range again {
+		require.Equal(t, won[i].FireTime.UnixMilli(), again[i].FireTime.UnixMilli())
+		require.Equal(t, won[i].ExecuteID, again[i].ExecuteID)
+		require.Greater(t, again[i].Fence, won[i].Fence)
+	}
+	f.succeed(again...)
+	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
+}

@@ -36,8 +36,8 @@ func (s *Store) Complete(ctx context.Context, results []Result) (late int, err e
 		results []Result
 		write   func(context.Context, []Result) (int, error)
 	}{
-		{finished, func(ctx context.Context, rs []Result) (int, error) { return s.finish(ctx, s.db, rs) }},
-		{dropped, func(ctx context.Context, rs []Result) (int, error) { return s.drop(ctx, s.db, rs) }},
+		{finished, s.inTx(s.finish)},
+		{dropped, s.inTx(s.drop)},
 		{retried, s.retry},
 	} {
 		if len(part.results) == 0 {
@@ -50,6 +50,18 @@ func (s *Store) Complete(ctx context.Context, results []Result) (late int, err e
 		late += len(part.results) - n
 	}
 	return late, nil
+}
+
+// inTx is write in a transaction of its own, tried again after a deadlock: results of exclusive runs meet there, at the
+// keys of their jobs, with claims that wait for them.
+func (s *Store) inTx(write func(context.Context, sqlx.ExecerContext, []Result) (int, error)) func(context.Context, []Result) (int, error) {
+	return func(ctx context.Context, results []Result) (done int, err error) {
+		err = schema.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+			done, err = write(ctx, tx, results)
+			return err
+		})
+		return done, err
+	}
 }
 
 const finishSQL = `

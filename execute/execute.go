@@ -66,6 +66,8 @@ type Move struct {
 	Next    time.Time // zero: none
 	Fires   int64     // how many fires are behind it now that were not
 	Runs    []NewRun
+
+	token int64 // that it was last tried with
 }
 
 // NewRun is a row of QRTZ_RUN that a move leaves.

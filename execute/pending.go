@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -73,9 +72,9 @@ SELECT ` + runColumns + `
   FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
  WHERE R.ID IN (?) AND R.STATE = 'RUNNING' AND R.INSTANCE = ?`
 
-	exclusiveSQL = `
-SELECT R.ID, R.JOB_ID FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
- WHERE R.ID IN (?) AND R.STATE = 'PENDING' AND J.OVERLAP <> 'ALLOW' ORDER BY R.JOB_ID, R.AVAILABLE_AT, R.ID`
+	preparedSQL = `
+SELECT R.ID, R.JOB_ID, COALESCE(J.OVERLAP, 'ALLOW') AS OVERLAP FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
+ WHERE R.ID IN (?) AND R.STATE = 'PENDING' ORDER BY R.JOB_ID, R.AVAILABLE_AT, R.ID`
 
 	dropCancelledSQL = `
 UPDATE QRTZ_RUN SET STATE = 'CANCELLED', FINISHED_AT = ` + schema.NowMillisSQL + `, MESSAGE = 'cancelled before it was started'
@@ -126,34 +125,36 @@ func (s *Store) ClaimWaiting(ctx context.Context, who Instance, runIDs []int64) 
 
 // claimExclusive claims, one by one, the runs that must be the only ones of their jobs, and returns the others.
 func (s *Store) claimExclusive(ctx context.Context, tx *sqlx.Tx, who Instance, runIDs []int64) (rest []int64, err error) {
-	var exclusive []struct {
-		ID    int64 `db:"ID"`
-		JobID int64 `db:"JOB_ID"`
+	var prepared []struct {
+		ID      int64   `db:"ID"`
+		JobID   int64   `db:"JOB_ID"`
+		Overlap Overlap `db:"OVERLAP"`
 	}
-	if err := s.selectRows(ctx, tx, &exclusive, exclusiveSQL, runIDs); err != nil {
+	if err := s.selectRows(ctx, tx, &prepared, preparedSQL, runIDs); err != nil {
 		return nil, err
 	}
-	tried, special := map[int64]bool{}, map[int64]bool{}
-	for _, run := range exclusive {
-		special[run.ID] = true
+	tried := map[int64]bool{}
+	for _, run := range prepared {
+		if run.Overlap == OverlapAllow {
+			rest = append(rest, run.ID)
+			continue
+		}
 		if tried[run.JobID] {
 			continue // behind the one that was just tried
 		}
 		tried[run.JobID] = true
-		if first, err := s.firstInLine(ctx, tx, run.JobID, run.ID); err != nil {
+		first, err := s.firstInLine(ctx, tx, run.JobID, run.ID)
+		if err != nil {
 			return nil, err
-		} else if !first {
+		}
+		if !first {
 			continue
 		}
 		if _, err := s.tryExclusive(ctx, tx, who, run.ID); err != nil {
 			return nil, err
 		}
 	}
-	for _, id := range runIDs {
-		if !special[id] {
-			rest = append(rest, id)
-		}
-	}
+	slices.Sort(rest)
 	return rest, nil
 }
 
@@ -168,59 +169,4 @@ func (s *Store) claimed(ctx context.Context, q sqlx.QueryerContext, ids []int64,
 	}
 	slices.SortFunc(runs, byFireTime)
 	return runs, nil
-}
-
-const handBackSQL = `
-UPDATE QRTZ_RUN SET STATE = 'PENDING', INSTANCE = NULL, HOST_IP = NULL, CLAIMED_AT = NULL, OVERLAP_KEY = NULL
- WHERE ID IN (?) AND STATE = 'RUNNING' AND INSTANCE = ?`
-
-// HandBack makes runs that this instance claimed and never started PENDING again, for any node to take.
-func (s *Store) HandBack(ctx context.Context, who Instance, runIDs []int64) error {
-	for ids := range slices.Chunk(runIDs, 1000) {
-		if err := s.execIn(ctx, s.db, handBackSQL, ids, who.ID); err != nil {
-			return fmt.Errorf("hand back runs: %w", err)
-		}
-	}
-	return nil
-}
-
-const leaveForOthersSQL = `
-INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, FENCE) VALUES `
-
-// LeaveForOthers gives runs that have no row (HistoryNone) and were never started one, PENDING, for any node to take.
-func (s *Store) LeaveForOthers(ctx context.Context, runs []Run) error {
-	for some := range slices.Chunk(runs, runBatch) {
-		args := make([]any, 0, 5*len(some))
-		for _, r := range some {
-			args = append(args, s.app, r.JobID, r.ExecuteID, r.FireTime.UnixMilli(), r.Fence)
-		}
-		query := leaveForOthersSQL + "(?, ?, ?, ?, ?)" + strings.Repeat(", (?, ?, ?, ?, ?)", len(some)-1) + keepOldRunSQL
-		if _, err := s.db.ExecContext(ctx, s.prefix.SQL(query), args...); err != nil {
-			return fmt.Errorf("hand back runs without a row: %w", err)
-		}
-	}
-	return nil
-}
-
-const handBackFiresSQL = `
-UPDATE QRTZ_RUN R JOIN %s V ON R.EXECUTE_ID = V.EXECUTE_ID AND R.FIRE_TIME = V.FIRE_TIME AND R.ATTEMPT = 1
-   SET R.STATE = 'PENDING', R.INSTANCE = NULL, R.HOST_IP = NULL, R.CLAIMED_AT = NULL, R.OVERLAP_KEY = NULL
- WHERE R.STATE = 'RUNNING' AND R.INSTANCE = ?`
-
-// HandBackFires does the same for the fires of claims whose COMMIT got no answer: if it did commit, they
-// are on record as ours, and we have not started them.
-func (s *Store) HandBackFires(ctx context.Context, who Instance, claims []Move) error {
-	var fires []any
-	n := 0
-	for _, m := range claims {
-		for _, r := range m.Runs {
-			fires = append(fires, m.Execute.ID, r.FireTime.UnixMilli())
-			n++
-		}
-	}
-	query := fmt.Sprintf(handBackFiresSQL, values(n, "EXECUTE_ID", "FIRE_TIME"))
-	if _, err := s.db.ExecContext(ctx, s.prefix.SQL(query), append(fires, who.ID)...); err != nil {
-		return fmt.Errorf("hand back fires: %w", err)
-	}
-	return nil
 }

@@ -95,7 +95,7 @@ func (m *wonMove) run(r NewRun, who Instance) Run {
 	}
 }
 
-func (s *Store) insertRows(ctx context.Context, tx *sqlx.Tx, who Instance, some []newRow) error {
+func (s *Store) insertRows(ctx context.Context, tx sqlx.ExecerContext, who Instance, some []newRow) error {
 	args := make([]any, 0, 13*len(some))
 	for _, r := range some {
 		fire, state := r.FireTime.UnixMilli(), r.state()

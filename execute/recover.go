@@ -19,8 +19,27 @@ SELECT DISTINCT R.INSTANCE FROM QRTZ_RUN R
   LEFT JOIN QRTZ_NODE N ON N.APPLICATION = ? AND N.INSTANCE = R.INSTANCE
  WHERE R.APPLICATION = ? AND R.STATE = 'RUNNING' AND N.INSTANCE IS NULL`
 
-// Abandoned lists instances that have RUNNING runs and are no longer those of any node.
+const (
+	staleKeysSQL = `SELECT ID FROM QRTZ_RUN WHERE OVERLAP_KEY IS NOT NULL AND STATE <> 'RUNNING'`
+
+	freeKeysSQL = `UPDATE QRTZ_RUN SET OVERLAP_KEY = NULL WHERE ID IN (?) AND STATE <> 'RUNNING'`
+)
+
+// freeKeys frees the overlap keys of runs that somebody ended by hand: only their STATE says so.
+func (s *Store) freeKeys(ctx context.Context) error {
+	var ids []int64
+	if err := s.selectRows(ctx, s.db, &ids, staleKeysSQL); err != nil || len(ids) == 0 {
+		return err
+	}
+	return s.execIn(ctx, s.db, freeKeysSQL, ids)
+}
+
+// Abandoned lists instances that have RUNNING runs and are no longer those of any node. It also frees the overlap keys of
+// runs that somebody ended by hand.
 func (s *Store) Abandoned(ctx context.Context) ([]int64, error) {
+	if err := s.freeKeys(ctx); err != nil {
+		return nil, fmt.Errorf("free overlap keys: %w", err)
+	}
 	var instances []sql.NullInt64
 	if err := s.selectRows(ctx, s.db, &instances, abandonedSQL, s.app, s.app); err != nil {
 		return nil, fmt.Errorf("look for abandoned runs: %w", err)

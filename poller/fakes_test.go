@@ -224,7 +224,18 @@ func (s *fakeStore) HandBack(_ context.Context, _ execute.Instance, ids []int64)
 	return nil
 }
 
-func (s *fakeStore) LeaveForOthers(context.Context, []execute.Run) error { return nil }
+func (s *fakeStore) LeaveForOthers(_ context.Context, runs []execute.Run) error {
+	defer s.mu.Unlock()
+	if len(runs) == 0 {
+		s.mu.Lock()
+		return nil
+	}
+	err := s.call("LeaveForOthers")
+	for _, r := range runs {
+		s.handed = append(s.handed, r.ExecuteID)
+	}
+	return err
+}
 
 func (s *fakeStore) HandBackFires(_ context.Context, _ execute.Instance, moves []execute.Move) error {
 	defer s.mu.Unlock()

@@ -216,6 +216,9 @@ func (d *demo) account(ctx context.Context, w *watch) error {
 	line("expected", r.Expected, "fires")
 	line("run", r.Run, w.shares())
 	line("lost", r.Lost, "with "+w.victim.id+": it had claimed them when it was killed, and they are on record as its runs")
+	if n := len(w.recovered); n > 0 {
+		line("recovered", n, "lost runs of a job that asks for recovery; their fires count as run")
+	}
 	if r.Skipped+r.Pending+r.Waiting > 0 {
 		line("other", r.Skipped+r.Pending+r.Waiting, fmt.Sprintf("%d skipped, %d pending, %d waiting", r.Skipped, r.Pending, r.Waiting))
 	}

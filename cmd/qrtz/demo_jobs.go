@@ -40,6 +40,7 @@ func demoJobs(start time.Time, length time.Duration) []qrtz.Job {
 		return qrtz.Job{
 			Name: name, Class: "sleep", Data: map[string]int64{"ms": nap.Milliseconds()},
 			Schedules: []qrtz.Schedule{bounded(qrtz.Every(every), "")},
+			Options:   qrtz.Options{Recovery: true}, // what is lost with a node is run again elsewhere
 		}
 	}
 	tenants := make([]qrtz.Schedule, 9)

@@ -77,7 +77,11 @@ func every(ctx context.Context, pause time.Duration, attempt func() (bool, error
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
 	for {
-		if done, err := attempt(); done || err != nil {
+		done, err := attempt()
+		if err != nil && ctx.Err() != nil {
+			return context.Cause(ctx) // which says why
+		}
+		if done || err != nil {
 			return err
 		}
 		select {

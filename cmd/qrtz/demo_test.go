@@ -27,7 +27,7 @@ func TestDemo(t *testing.T) {
 	cfg := serverConfig(t)
 	r := run(t, []string{"QRTZ_DSN=" + cfg.FormatDSN()}, "demo", "--for", "10s", "--prefix", "X_")
 	assert.Zero(t, r.code)
-	for _, want := range []string{`KILLED node-\d \(SIGKILL\)`, `taken over from node-\d: `, `STARTED node-\d again`, `double +0`, `missing +0`, `early +0`, `No fire was run twice`} {
+	for _, want := range []string{`KILLED node-\d \(SIGKILL\)`, `taken over from node-\d: `, `recovered: nap-\w+ of \S+, lost with node-\d, is run again by node-\d`, `STARTED node-\d again`, `double +0`, `missing +0`, `early +0`, `No fire was run twice`} {
 		assert.Regexp(t, want, r.stdout)
 	}
 	assert.Empty(t, r.stderr)

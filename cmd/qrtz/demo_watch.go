@@ -34,6 +34,8 @@ type watch struct {
 	killAt time.Time      // by the database's clock
 	back   time.Time      // when it was started again; zero before, and once its return has been shown
 
+	recovered map[int64]bool // runs that were recoveries, and have been shown
+
 	taken     int           // executes of the victim that another node ran while it was dead
 	takenLate time.Duration // the latest of their first fires
 }
@@ -44,9 +46,12 @@ type demoEvent struct {
 	do func(context.Context) error
 }
 
+// midNap is after a full second, when the jobs that nap are at it: whoever is killed then leaves some of their runs.
+const midNap = 300 * time.Millisecond
+
 func newWatch(d *demo) *watch {
-	w := &watch{demo: d, seen: map[int64]bool{}, lastBy: map[int64]fire{}, total: map[string]int{}, orphan: map[int64]bool{}, victim: d.nodes[1]}
-	w.events = []demoEvent{{d.length * 4 / 10, w.kill}, {d.length * 7 / 10, w.restart}}
+	w := &watch{demo: d, seen: map[int64]bool{}, lastBy: map[int64]fire{}, total: map[string]int{}, orphan: map[int64]bool{}, recovered: map[int64]bool{}, victim: d.nodes[1]}
+	w.events = []demoEvent{{d.length*4/10 + midNap, w.kill}, {d.length * 7 / 10, w.restart}}
 	return w
 }
 
@@ -124,6 +129,28 @@ func (w *watch) show(ctx context.Context) error {
 	for _, f := range fires {
 		w.notable(f)
 		w.lastBy[f.ExecuteID] = f
+	}
+	return w.showRecoveries(ctx)
+}
+
+const recoveriesSQL = `
+SELECT R.ID, R.EXECUTE_ID, R.FIRE_TIME, R.HOST_IP AS NODE, L.HOST_IP AS LOST_WITH
+  FROM QRTZ_RUN R JOIN QRTZ_RUN L ON L.ID = R.RECOVERS WHERE R.STATE IN ('RUNNING', 'SUCCEEDED') ORDER BY R.ID`
+
+// showRecoveries prints which runs that were lost with a node have been started again.
+func (w *watch) showRecoveries(ctx context.Context) error {
+	var recoveries []struct {
+		fire
+		LostWith string `db:"LOST_WITH"`
+	}
+	if err := w.db.SelectContext(ctx, &recoveries, w.prefix.SQL(recoveriesSQL)); err != nil {
+		return fmt.Errorf("read recoveries: %w", err)
+	}
+	for _, r := range recoveries {
+		if !w.recovered[r.ID] {
+			w.say("   recovered: %s of %s, lost with %s, is run again by %s", w.names[r.ExecuteID], time.UnixMilli(r.FireTime).Format("15:04:05.000"), r.LostWith, r.Node)
+		}
+		w.recovered[r.ID] = true
 	}
 	return nil
 }

@@ -22,8 +22,8 @@ const (
 )
 
 func newNode(g *global) *cobra.Command {
-	node := group(&cobra.Command{Use: "node", Short: "The nodes of an app"})
-	node.AddCommand(newNodeRun(g))
+	node := group(&cobra.Command{Use: "node", Short: "Nodes: run one; list, start, stop, drain"})
+	node.AddCommand(newNodeRun(g), newNodeList(g), newNodeStart(g), newNodeStop(g), newNodeDrain(g))
 	return node
 }
 

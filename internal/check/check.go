@@ -30,7 +30,8 @@ type Options struct {
 
 	// Record and RecordTable are the handlers' own accounts of what they started, if they kept one.
 	// The table has the columns EXECUTE_ID, FIRE_TIME, ATTEMPT, NODE and STARTED_AT, times in
-	// milliseconds. An account is taken as complete for every execute that it mentions.
+	// milliseconds, and may have FINISHED_AT. An account is taken as complete for every execute that it
+	// mentions. What it says of runs without a schedule is ignored: nothing identifies them.
 	Record      []Start
 	RecordTable string
 }
@@ -40,11 +41,12 @@ type Span struct{ From, Until time.Time }
 
 // Start is one start of a handler, as the handler saw it.
 type Start struct {
-	ExecuteID int64
-	FireTime  time.Time
-	StartedAt time.Time // by the database's clock
-	Attempt   int       // 0 counts as 1
-	Node      string
+	ExecuteID  int64
+	FireTime   time.Time
+	StartedAt  time.Time // by the database's clock
+	FinishedAt time.Time // likewise; zero if it is not known
+	Attempt    int       // 0 counts as 1
+	Node       string
 }
 
 // Run checks the fires of one app. The error says that the check could not be made; what it found
@@ -54,7 +56,7 @@ type Start struct {
 // from its START_TIME, a cron schedule from its START_TIME or creation, either from the last change
 // by hand; and as far on as it was active: to its end, or to when it was paused.
 func Run(ctx context.Context, db *sql.DB, prefix string, opts Options) (Report, error) {
-	a := audit{opts: opts, prefix: schema.Prefix(prefix)}
+	a := audit{opts: opts, prefix: schema.Prefix(prefix), lossy: map[int64]bool{}}
 	if err := errors.Join(a.prefix.Validate(), opts.validate()); err != nil {
 		return Report{}, fmt.Errorf("check: %w", err)
 	}
@@ -99,17 +101,24 @@ type audit struct {
 	now    time.Time                // the database's clock at the snapshot
 	nodes  map[string]sql.NullInt64 // the instance that holds each node id
 	starts map[attemptKey][]Start   // by the independent account; those with a run on record are removed
+	upTo   map[fireKey]int          // the highest attempt at each fire by that account
 	kept   map[int64]bool           // the executes that the account mentions
+	lossy  map[int64]bool           // the executes that have runs of which no row is kept
+	spans  map[lane][]span          // what ran when, of jobs that let only one run go at a time
 	late   []time.Duration
 }
 
 // onRecord takes the independent account.
 func (a *audit) onRecord(starts []Start) {
-	a.starts, a.kept = map[attemptKey][]Start{}, map[int64]bool{}
+	a.starts, a.upTo, a.kept = map[attemptKey][]Start{}, map[fireKey]int{}, map[int64]bool{}
 	for _, s := range starts {
+		if s.ExecuteID == 0 {
+			continue
+		}
 		s.Attempt = max(s.Attempt, 1)
 		key := attemptKey{fireKey{s.ExecuteID, s.FireTime.UnixMilli()}, s.Attempt}
 		a.starts[key] = append(a.starts[key], s)
+		a.upTo[key.fireKey] = max(a.upTo[key.fireKey], s.Attempt)
 		a.kept[s.ExecuteID] = true
 	}
 	for _, same := range a.starts {
@@ -133,6 +142,7 @@ func startsOf(starts []Start) string {
 // judge compares the fires of one execute with its runs.
 func (a *audit) judge(e *executeRow, runs []runRow) {
 	a.report.Executes++
+	a.lossy[e.ID] = !e.keepsAll() || e.KeepRuns > 0
 	runs = a.withoutDoubles(runs)
 	last := map[int64]runRow{} // the latest attempt of each fire
 	var skips []runRow
@@ -144,19 +154,26 @@ func (a *audit) judge(e *executeRow, runs []runRow) {
 			last[r.FireTime] = r
 		}
 	}
-	done := func(fire int64) bool { _, ok := last[fire]; return ok || covered(skips, fire) }
+	done := func(fire int64) bool {
+		_, ok := last[fire]
+		return ok || covered(skips, fire) || a.upTo[fireKey{e.ID, fire}] > 0
+	}
 	skipped := make([]int64, len(skips))
 	for _, fire := range a.expected(e, runs, done) {
 		a.report.Expected++
 		ms := fire.UnixMilli()
 		if r, ok := last[ms]; ok {
-			a.count(r)
+			if e.keepsAll() || a.takeStarts(e, fire) <= r.Attempt {
+				a.count(r)
+			} else {
+				a.report.Run++ // a later attempt, of which no row is kept
+			}
 			delete(last, ms)
 		} else if i := covering(skips, ms); i >= 0 {
 			a.report.Skipped++
 			skipped[i]++
 		} else {
-			a.unclaimed(e, fire)
+			a.withoutRow(e, runs, fire)
 		}
 	}
 	for _, r := range last {
@@ -197,9 +214,7 @@ func (a *audit) judgeRun(r runRow) {
 	account := a.starts[key]
 	delete(a.starts, key)
 	for _, s := range account {
-		if s.StartedAt.Before(s.FireTime) {
-			a.report.add(early, r.ExecuteID, r.at(), "by its own account the handler started %s early on node %q", s.FireTime.Sub(s.StartedAt), s.Node)
-		}
+		a.judgeStart(s)
 		if r.Node.String != s.Node && r.Node.Valid {
 			a.report.add(noNode, r.ExecuteID, r.at(), "run %d is on record for node %q, but %q started it", r.ID, r.Node.String, s.Node)
 		}
@@ -239,6 +254,8 @@ func (a *audit) count(r runRow) {
 	switch r.State {
 	case statePending:
 		a.report.Pending++
+	case stateCancelled:
+		a.report.Cancelled++
 	case stateLost:
 		a.report.Lost++
 	case stateRunning:
@@ -259,27 +276,66 @@ func (a *audit) abandoned(r runRow) bool {
 	return !ok || !holder.Valid || !r.Instance.Valid || holder.Int64 != r.Instance.Int64
 }
 
-// unclaimed judges a fire that has no row at all.
-func (a *audit) unclaimed(e *executeRow, fire time.Time) {
+// withoutRow judges a fire that has no row at all.
+func (a *audit) withoutRow(e *executeRow, runs []runRow, fire time.Time) {
 	behind := e.Next.Valid && fire.UnixMilli() < e.Next.Int64 || e.State != stateExecuting
-	if !behind && a.now.Sub(fire) <= a.opts.LateAfter {
+	switch {
+	case !behind && a.now.Sub(fire) <= a.opts.LateAfter:
 		a.report.Waiting++
-		return
+	case !behind:
+		a.report.add(missing, e.ID, fire, "nobody has claimed it (state %s)", e.State)
+	case e.keepsAll() && !e.cleaned(runs, fire, a.now):
+		a.report.add(missing, e.ID, fire, "the schedule has moved on without it (state %s)", e.State)
+	case a.takeStarts(e, fire) > 0:
+		a.report.Run++
+	case a.kept[e.ID] && e.writesRow() && !e.cleaned(runs, fire, a.now):
+		a.report.add(missing, e.ID, fire, "no row is left, as if it had succeeded (HISTORY %s), but no handler says it did it", e.History)
+	default:
+		a.report.Untraced++
 	}
-	why := "nobody has claimed it"
-	if behind {
-		why = "the schedule has moved on without it"
+}
+
+// takeStarts takes, from the independent account, the starts at a fire of which no row is on record, and returns the
+// highest attempt among them, 0 for none.
+func (a *audit) takeStarts(e *executeRow, fire time.Time) int {
+	at, highest := fireKey{e.ID, fire.UnixMilli()}, 0
+	for attempt := 1; attempt <= a.upTo[at]; attempt++ {
+		key := attemptKey{at, attempt}
+		for _, s := range a.starts[key] {
+			highest = attempt
+			a.judgeStart(s)
+			if _, ok := a.nodes[s.Node]; !ok {
+				a.report.add(noNode, e.ID, fire, "by its own account node %q started it, which is unknown", s.Node)
+			}
+			if attempt == 1 {
+				a.late = append(a.late, s.StartedAt.Sub(s.FireTime))
+			}
+		}
+		delete(a.starts, key)
 	}
-	a.report.add(missing, e.ID, fire, "%s (state %s)", why, e.State)
+	return highest
+}
+
+func (a *audit) judgeStart(s Start) {
+	if s.StartedAt.Before(s.FireTime) {
+		a.report.add(early, s.ExecuteID, s.FireTime, "by its own account the handler started %s early on node %q", s.FireTime.Sub(s.StartedAt), s.Node)
+	}
 }
 
 // finish judges what is left and sums up.
 func (a *audit) finish() Report {
 	for key, starts := range a.starts {
-		if s := starts[0]; !s.FireTime.Before(a.opts.From) && !s.FireTime.After(a.opts.Until) {
+		s := starts[0]
+		switch {
+		case s.FireTime.Before(a.opts.From) || s.FireTime.After(a.opts.Until):
+		case a.lossy[key.execute]:
+			a.report.Unscheduled++
+			a.report.note(unscheduled, key.execute, s.FireTime, "started %s, at no fire of the schedule as it is stored", startsOf(starts))
+		default:
 			a.report.add(noRun, key.execute, s.FireTime, "started %s, but no run is on record", startsOf(starts))
 		}
 	}
+	a.judgeOverlaps()
 	a.report.From, a.report.Until = a.opts.From, a.opts.Until
 	a.report.sum(a.late)
 	return a.report

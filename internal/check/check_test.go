@@ -252,6 +252,8 @@ func TestTheAccountMayBeATable(t *testing.T) {
 	}
 	table := func(o *check.Options) { o.RecordTable = "DONE" }
 	assert.True(t, w.check(table).Ok())
+	w.exec(`INSERT INTO DONE VALUES (NULL, ?, 1, 'node-1', ?)`, at(2), at(2))
+	assert.True(t, w.check(table).Ok(), "a run by hand belongs to no fire")
 	w.exec(`INSERT INTO DONE VALUES (1, ?, 1, 'node-2', ?)`, at(2), at(2))
 	assert.Equal(t, 1, w.check(table).Double)
 }

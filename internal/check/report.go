@@ -9,7 +9,7 @@ import (
 )
 
 // Report is what a check found. Every expected fire is counted once:
-// Expected = Run + Lost + Skipped + Pending + Waiting + the Missing that have no row.
+// Expected = Run + Lost + Skipped + Cancelled + Pending + Waiting + Untraced + the Missing that have no row.
 type Report struct {
 	From, Until time.Time
 	Executes    int // how many were checked
@@ -17,15 +17,19 @@ type Report struct {
 	Expected int // fires that the schedules owe
 	Run      int // carried out, or being carried out by a live node
 	Lost     int // claimed by a node that died
-	Skipped  int // recorded as misfires
-	Pending  int // handed back, or left for anybody: to be claimed
+	Skipped  int // recorded as misfires, or skipped by an overlap rule
+	Pending  int // handed back, to be tried again, or left for anybody: to be claimed
 	Waiting  int // due, and no later than Options.LateAfter
+
+	Cancelled int // on request
+	Untraced  int // claimed, and of their runs no row is kept (HISTORY, KEEP_FOR, KEEP_RUNS) nor any handler's account
 
 	Double  int // attempts that were started more than once
 	Missing int // fires with neither a run nor a recorded skip, and runs that no handler did
 	Early   int // starts before their time
 	NoNode  int // runs of a node that nobody knows
 	NoRun   int // starts of handlers without a run on record
+	Overlap int // pairs of runs that went at the same time, of a job whose OVERLAP is SKIP or QUEUE
 
 	Unscheduled int // runs of no fire of the schedule as it is stored; by hand, for example
 	Unreadable  int // executes whose schedule cannot be read, and so not be checked
@@ -55,6 +59,7 @@ const (
 	early       = "early"
 	noNode      = "no node"
 	noRun       = "no run"
+	overlap     = "overlap"
 	lost        = "lost"
 	unscheduled = "unscheduled"
 	unreadable  = "unreadable"
@@ -64,7 +69,7 @@ const (
 
 // Ok tells whether everything held that must always hold.
 func (r Report) Ok() bool {
-	return r.Double == 0 && r.Missing == 0 && r.Early == 0 && r.NoNode == 0 && r.NoRun == 0
+	return r.Double == 0 && r.Missing == 0 && r.Early == 0 && r.NoNode == 0 && r.NoRun == 0 && r.Overlap == 0
 }
 
 // String is the report for people, several lines.
@@ -72,7 +77,11 @@ func (r Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d schedules from %s to %s\n", r.Executes, clock(r.From), clock(r.Until))
 	fmt.Fprintf(&b, "expected %d: run %d, lost %d, skipped %d, pending %d, waiting %d\n", r.Expected, r.Run, r.Lost, r.Skipped, r.Pending, r.Waiting)
-	fmt.Fprintf(&b, "double %d, missing %d, early %d, without node %d, without run %d\n", r.Double, r.Missing, r.Early, r.NoNode, r.NoRun)
+	if r.Cancelled > 0 || r.Untraced > 0 {
+		fmt.Fprintf(&b, "cancelled %d, untraced %d\n", r.Cancelled, r.Untraced)
+	}
+	fmt.Fprintf(&b, "double %d, missing %d, early %d, without node %d, without run %d, overlapping %d\n",
+		r.Double, r.Missing, r.Early, r.NoNode, r.NoRun, r.Overlap)
 	if r.Unscheduled > 0 || r.Unreadable > 0 {
 		fmt.Fprintf(&b, "unscheduled %d, unreadable schedules %d\n", r.Unscheduled, r.Unreadable)
 	}
@@ -96,6 +105,8 @@ func (r *Report) add(kind string, execute int64, fire time.Time, format string, 
 		r.NoNode++
 	case noRun:
 		r.NoRun++
+	case overlap:
+		r.Overlap++
 	}
 	r.note(kind, execute, fire, format, args...)
 }

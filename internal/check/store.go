@@ -26,6 +26,11 @@ const (
 	stateFailed    = "FAILED"
 	stateLost      = "LOST"
 	stateSkipped   = "SKIPPED"
+	stateCancelled = "CANCELLED"
+
+	historyAll  = "ALL"
+	historyNone = "NONE"
+	allow       = "ALLOW"
 )
 
 // chunk is how many executes' runs are held in memory at a time.
@@ -57,6 +62,9 @@ func (a *audit) read(ctx context.Context, db *sqlx.DB) error {
 	if err := tx.SelectContext(ctx, &executes, a.prefix.SQL(executesSQL), a.opts.App); err != nil {
 		return fmt.Errorf("read executes: %w", err)
 	}
+	if err := a.readSpans(ctx, tx, executes, starts); err != nil {
+		return err
+	}
 	for some := range slices.Chunk(executes, chunk) {
 		if err := a.readRuns(ctx, tx, some); err != nil {
 			return err
@@ -82,7 +90,15 @@ func (a *audit) readNodes(ctx context.Context, tx *sqlx.Tx) error {
 	return nil
 }
 
-const startsSQL = `SELECT EXECUTE_ID, FIRE_TIME, ATTEMPT, NODE, STARTED_AT FROM %s WHERE FIRE_TIME BETWEEN ? AND ?`
+const (
+	startsSQL = `
+SELECT COALESCE(EXECUTE_ID, 0) AS EXECUTE_ID, FIRE_TIME, ATTEMPT, NODE, STARTED_AT, %s AS FINISHED_AT
+  FROM %s WHERE FIRE_TIME BETWEEN ? AND ?`
+
+	hasEndSQL = `
+SELECT COUNT(*) FROM information_schema.COLUMNS
+ WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = ? AND COLUMN_NAME = 'FINISHED_AT'`
+)
 
 // readStarts is the handlers' account, from both places.
 func (a *audit) readStarts(ctx context.Context, tx *sqlx.Tx) ([]Start, error) {
@@ -91,20 +107,33 @@ func (a *audit) readStarts(ctx context.Context, tx *sqlx.Tx) ([]Start, error) {
 		return starts, nil
 	}
 	var rows []struct {
-		ExecuteID int64  `db:"EXECUTE_ID"`
-		FireTime  int64  `db:"FIRE_TIME"`
-		Attempt   int    `db:"ATTEMPT"`
-		Node      string `db:"NODE"`
-		StartedAt int64  `db:"STARTED_AT"`
+		ExecuteID  int64         `db:"EXECUTE_ID"`
+		FireTime   int64         `db:"FIRE_TIME"`
+		Attempt    int           `db:"ATTEMPT"`
+		Node       string        `db:"NODE"`
+		StartedAt  int64         `db:"STARTED_AT"`
+		FinishedAt sql.NullInt64 `db:"FINISHED_AT"`
 	}
-	query := fmt.Sprintf(startsSQL, a.opts.RecordTable) // validated
+	var hasEnd bool
+	if err := tx.GetContext(ctx, &hasEnd, hasEndSQL, a.opts.RecordTable); err != nil {
+		return nil, fmt.Errorf("look at %s: %w", a.opts.RecordTable, err)
+	}
+	end := "NULL"
+	if hasEnd {
+		end = "FINISHED_AT"
+	}
+	query := fmt.Sprintf(startsSQL, end, a.opts.RecordTable) // validated
 	if err := tx.SelectContext(ctx, &rows, query, a.opts.From.UnixMilli(), a.opts.Until.UnixMilli()); err != nil {
 		return nil, fmt.Errorf("read the handlers' account in %s: %w", a.opts.RecordTable, err)
 	}
 	for _, r := range rows {
-		starts = append(starts, Start{
+		s := Start{
 			ExecuteID: r.ExecuteID, FireTime: time.UnixMilli(r.FireTime), StartedAt: time.UnixMilli(r.StartedAt), Attempt: r.Attempt, Node: r.Node,
-		})
+		}
+		if r.FinishedAt.Valid {
+			s.FinishedAt = time.UnixMilli(r.FinishedAt.Int64)
+		}
+		starts = append(starts, s)
 	}
 	return starts, nil
 }
@@ -112,7 +141,8 @@ func (a *audit) readStarts(ctx context.Context, tx *sqlx.Tx) ([]Start, error) {
 const executesSQL = `
 SELECT E.ID, E.STATE, E.STATE_REASON, E.JOB_TYPE, E.CRON, E.ZONE_ID, E.REPEAT_COUNT, E.REPEAT_INTERVAL,
        E.NEXT_FIRE_TIME, E.START_TIME, E.END_TIME, E.PAUSED_AT,
-       CAST(UNIX_TIMESTAMP(E.CHANGED_AT) * 1000 AS SIGNED) AS CHANGED_MS
+       CAST(UNIX_TIMESTAMP(E.CHANGED_AT) * 1000 AS SIGNED) AS CHANGED_MS,
+       E.PID, J.RECOVERY, J.OVERLAP, J.ATTEMPTS, J.HISTORY, J.KEEP_FOR, J.KEEP_RUNS
   FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
  WHERE J.APPLICATION = ? ORDER BY E.ID`
 
@@ -131,6 +161,30 @@ type executeRow struct {
 	End      sql.NullInt64  `db:"END_TIME"`
 	PausedAt sql.NullInt64  `db:"PAUSED_AT"`
 	Changed  sql.NullInt64  `db:"CHANGED_MS"`
+
+	// of its job
+	JobID    int64  `db:"PID"`
+	Recovery bool   `db:"RECOVERY"`
+	Overlap  string `db:"OVERLAP"`
+	Attempts int    `db:"ATTEMPTS"`
+	History  string `db:"HISTORY"`
+	KeepFor  int64  `db:"KEEP_FOR"`
+	KeepRuns int    `db:"KEEP_RUNS"`
+}
+
+// keepsAll tells whether every run leaves a row when it ends.
+func (e *executeRow) keepsAll() bool { return e.History == historyAll }
+
+// writesRow tells whether a run has a row at least while it goes, so that it cannot vanish with its node.
+func (e *executeRow) writesRow() bool {
+	return e.History != historyNone || e.Overlap != allow || e.Recovery || e.Attempts > 1
+}
+
+// cleaned tells whether the row of a fire may have been deleted by the job's retention rules.
+func (e *executeRow) cleaned(runs []runRow, fire, now time.Time) bool {
+	tooOld := e.KeepFor > 0 && now.Sub(fire) > time.Duration(e.KeepFor)*time.Millisecond
+	tooMany := e.KeepRuns > 0 && (len(runs) == 0 || fire.Before(runs[0].at()))
+	return tooOld || tooMany
 }
 
 const runsSQL = `

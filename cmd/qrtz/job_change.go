@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qrtz-go/qrtz/internal/admin"
+)
+
+// onJob runs a command on a job that the user names.
+func onJob(cmd *cobra.Command, g *global, app, name string, run func(context.Context, *admin.Store, admin.Job) error) error {
+	return g.onTables(cmd, func(ctx context.Context, _ *database, s *admin.Store) error {
+		j, err := s.Job(ctx, app, name)
+		if err != nil {
+			return err
+		}
+		return run(ctx, s, j)
+	})
+}
+
+// jobTitle is how commands speak of a job.
+func jobTitle(j admin.Job) string {
+	return fmt.Sprintf("job %d (%s) of app %s", j.ID, cell(j.Title()), cell(j.App))
+}
+
+func appFlag(cmd *cobra.Command, app *string) {
+	cmd.Flags().StringVar(app, "app", "", "the job's app, if several have a job of that name")
+}
+
+func newJobPause(g *global) *cobra.Command {
+	var app string
+	cmd := &cobra.Command{
+		Use:   "pause NAME|ID",
+		Short: "Pause all schedules of a job",
+		Args:  oneArg(nameOrID),
+		RunE:  func(cmd *cobra.Command, args []string) error { return pauseJob(cmd, g, app, args[0], true) },
+	}
+	appFlag(cmd, &app)
+	return cmd
+}
+
+func newJobResume(g *global) *cobra.Command {
+	var app string
+	cmd := &cobra.Command{
+		Use:   "resume NAME|ID",
+		Short: "Resume all schedules of a job; what was due in between is passed over",
+		Args:  oneArg(nameOrID),
+		RunE:  func(cmd *cobra.Command, args []string) error { return pauseJob(cmd, g, app, args[0], false) },
+	}
+	appFlag(cmd, &app)
+	return cmd
+}
+
+func pauseJob(cmd *cobra.Command, g *global, app, name string, pause bool) error {
+	return onJob(cmd, g, app, name, func(ctx context.Context, s *admin.Store, j admin.Job) error {
+		executes, err := s.Executes(ctx, "", j.ID, "", 1_000_000)
+		if err != nil {
+			return err
+		}
+		return pauseExecutes(ctx, cmd, s, executes, jobTitle(j), pause)
+	})
+}
+
+// pauseExecutes pauses or resumes executes and says how many were.
+func pauseExecutes(ctx context.Context, cmd *cobra.Command, s *admin.Store, executes []admin.Execute, of string, pause bool) error {
+	change, done := s.Resume, "resumed"
+	if pause {
+		change, done = s.Pause, "paused"
+	}
+	n, err := change(ctx, executes)
+	if err == nil {
+		printf(cmd.OutOrStdout(), "%s %d of %d schedules of %s\n", done, n, len(executes), of)
+	}
+	return err
+}
+
+func newJobDelete(g *global) *cobra.Command {
+	var app string
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "delete NAME|ID",
+		Short: "Delete a job with its schedules; its history stays",
+		Long:  "Delete a job with its schedules. What runs goes on, what waits is CANCELLED, its history stays.\nA program that declares the job will add it again when it starts.",
+		Args:  oneArg(nameOrID),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := needsYes(cmd, yes); err != nil {
+				return err
+			}
+			return onJob(cmd, g, app, args[0], func(ctx context.Context, s *admin.Store, j admin.Job) error {
+				if err := confirm(cmd, yes, "Delete %s with %d schedules?", jobTitle(j), j.Executes); err != nil {
+					return err
+				}
+				if err := s.DeleteJob(ctx, j.ID); err != nil {
+					return err
+				}
+				printf(cmd.OutOrStdout(), "deleted %s\n", jobTitle(j))
+				return nil
+			})
+		},
+	}
+	appFlag(cmd, &app)
+	yesFlag(cmd, &yes)
+	return cmd
+}
+
+func newJobRun(g *global) *cobra.Command {
+	var app, data string
+	var wait bool
+	var within time.Duration
+	cmd := &cobra.Command{
+		Use:   "run NAME|ID",
+		Short: "Run a job once, now, whether or not its schedules are paused",
+		Long: `Run a job once, now, on whatever node is free, whether or not its schedules are paused.
+With --wait the command ends with the run, and fails if the run did. A further attempt
+of a job that has several is a run of its own, which it does not wait for.`,
+		Args: oneArg(nameOrID),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if data != "" && !json.Valid([]byte(data)) {
+				return usagef(cmd, "--data %q: want JSON", data)
+			}
+			return onJob(cmd, g, app, args[0], func(ctx context.Context, s *admin.Store, j admin.Job) error {
+				var own *string
+				if data != "" {
+					own = &data
+				}
+				id, err := s.RunNow(ctx, j, own)
+				if err != nil {
+					return err
+				}
+				printf(cmd.OutOrStdout(), "run %d of %s\n", id, jobTitle(j))
+				if !wait {
+					return nil
+				}
+				if within > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeoutCause(ctx, within, errStillRunning)
+					defer cancel()
+				}
+				return waitForRun(ctx, cmd, s, j, id)
+			})
+		},
+	}
+	appFlag(cmd, &app)
+	cmd.Flags().StringVar(&data, "data", "", "JSON, in place of the job's data")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it has ended")
+	cmd.Flags().DurationVar(&within, "timeout", 0, "with --wait: for at most this long (default without end)")
+	return cmd
+}
+
+// waitForRun says how a run goes, and fails if it does.
+func waitForRun(ctx context.Context, cmd *cobra.Command, s *admin.Store, j admin.Job, id int64) error {
+	var last string
+	var r admin.Run
+	err := every(ctx, 100*time.Millisecond, func() (ended bool, err error) {
+		if r, err = s.Run(ctx, id); err != nil {
+			return false, err
+		}
+		if r.State != last {
+			printf(cmd.OutOrStdout(), "%s%s\n", r.State, onNode(r))
+		}
+		last = r.State
+		return r.Ended(), nil
+	})
+	var gone admin.NotFoundError
+	switch {
+	case errors.As(err, &gone) && j.History != "ALL":
+		printf(cmd.OutOrStdout(), "ended; the job keeps no record of it (HISTORY %s)\n", j.History)
+		return nil
+	case err != nil:
+		return err
+	case r.State != "SUCCEEDED":
+		return fmt.Errorf("run %d is %s: %s", id, r.State, short(r.Message, 200))
+	}
+	return nil
+}
+
+func onNode(r admin.Run) string {
+	if r.Node == nil {
+		return ""
+	}
+	return " on node " + cell(r.Node)
+}

@@ -1,0 +1,98 @@
+package execute
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// finished adds n runs of a job that ended in a state at a time; 0 for PENDING and RUNNING ones, which have not.
+func (f *tables) finished(job int64, n int, state RunState, end int64) {
+	f.t.Helper()
+	row := fmt.Sprintf(`('a', %d, 1, '%s', NULLIF(%d, 0))`, job, state, end)
+	f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME, STATE, FINISHED_AT) VALUES ` + row + strings.Repeat(`, `+row, n-1))
+}
+
+// cleaned calls CleanHistory until it finds nothing more to delete, and returns how much it deleted in all.
+func (f *tables) cleaned(now time.Time) (deleted int) {
+	f.t.Helper()
+	for idle := 0; idle < 3; {
+		n, err := f.store.CleanHistory(f.t.Context(), now)
+		require.NoError(f.t, err)
+		deleted += n
+		if idle++; n > 0 {
+			idle = 0
+		}
+	}
+	return deleted
+}
+
+func TestHistoryIsCleanedByAge(t *testing.T) {
+	f := newTables(t)
+	const day = 24 * 60 * 60 * 1000
+	now := noon
+	ago := func(days int64) int64 { return now.UnixMilli() - days*day }
+	week, ever, gone := f.addJob("week"), f.addJob("ever"), f.addJob("gone")
+	f.exec(`UPDATE QRTZ_JOB SET KEEP_FOR = ? WHERE ID = ?`, 7*day, week)
+	f.exec(`UPDATE QRTZ_JOB SET KEEP_FOR = 0 WHERE ID = ?`, ever)
+	f.exec(`DELETE FROM QRTZ_JOB WHERE ID = ?`, gone)
+	for i := range 6 { // 3,000 rows to delete, and as many kept in between
+		state := []RunState{Succeeded, Failed, Lost, Cancelled, Skipped, Succeeded}[i]
+		f.finished(week, 500, state, ago(8))
+		f.finished(ever, 100, state, ago(400))
+		f.finished(f.job, 400, state, ago(29))
+	}
+	f.finished(gone, 5, Succeeded, ago(31))
+	f.finished(f.job, 7, Succeeded, ago(31))
+	f.finished(week, 10, Pending, 0)
+	f.finished(week, 10, Running, 0)
+	f.finished(week, 10, Running, ago(300)) // whatever it says
+	f.finished(week, 3, Cancelled, 0)       // by hand: as old as it was available, which is very old
+	f.finished(week, 20, Succeeded, ago(6))
+	f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME, STATE, FINISHED_AT) VALUES ('b', ?, 1, 'SUCCEEDED', 1)`, week)
+
+	require.Equal(t, 3000+5+7+3, f.cleaned(now))
+	require.Zero(t, f.cleaned(now))
+	require.Equal(t, int64(50), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE JOB_ID = ? AND APPLICATION = 'a'`, week))
+	require.Equal(t, int64(30), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE IN ('PENDING', 'RUNNING')`))
+	require.Equal(t, int64(600), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE JOB_ID = ?`, ever))
+	require.Equal(t, int64(2400), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE JOB_ID = ?`, f.job))
+	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE APPLICATION = 'b'`), "another app's")
+
+	require.Equal(t, 2400+20, f.cleaned(now.AddDate(0, 0, 1).Add(time.Millisecond)), "a day later")
+}
+
+func TestHistoryIsCleanedByNumber(t *testing.T) {
+	f := newTables(t)
+	few, all := f.addJob("few"), f.addJob("all")
+	f.exec(`UPDATE QRTZ_JOB SET KEEP_RUNS = 12, KEEP_FOR = 0 WHERE ID = ?`, few)
+	f.finished(few, 10, Pending, 0)
+	f.finished(few, 1700, Succeeded, noon.UnixMilli())
+	f.finished(all, 30, Succeeded, noon.UnixMilli())
+	f.finished(few, 10, Running, 0)
+	f.finished(few, 12, Failed, noon.UnixMilli())
+	require.Equal(t, 1700, f.cleaned(noon))
+	require.Equal(t, int64(12), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE JOB_ID = ? AND STATE = 'FAILED'`, few), "the latest")
+	require.Equal(t, int64(20), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE IN ('PENDING', 'RUNNING')`))
+	require.Equal(t, int64(30), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE JOB_ID = ?`, all))
+}
+
+// A pass stops in time, and the next one goes on behind it: rows that are kept cannot hide those that are not.
+func TestHistoryThatIsKeptDoesNotHideTheRest(t *testing.T) {
+	f := newTables(t)
+	ever := f.addJob("ever")
+	f.exec(`UPDATE QRTZ_JOB SET KEEP_FOR = 0 WHERE ID = ?`, ever)
+	for range 12 {
+		f.finished(ever, 1000, Succeeded, 1)
+	}
+	f.finished(f.job, 1, Succeeded, 1)
+	n, err := f.store.CleanHistory(t.Context(), noon)
+	require.NoError(t, err)
+	require.Zero(t, n, "one pass looks at no more than 10,000 rows that are kept")
+	n, err = f.store.CleanHistory(t.Context(), noon)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+}

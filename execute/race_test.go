@@ -1,0 +1,93 @@
+package execute
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/schema"
+)
+
+func TestExclusiveJobsNeverOverlap(t *testing.T) {
+	f := newTables(t)
+	overlaps, started, conflicts := raceExclusive(t, f, 200, 4)
+	require.Zero(t, overlaps)
+	require.Greater(t, started, 200)
+	t.Logf("%d runs; %d deadlocks and lock wait timeouts, all resolved", started, conflicts)
+	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE OVERLAP_KEY IS NOT NULL`))
+	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE E WHERE TIME_TRIGGERED <> (SELECT COUNT(*) FROM QRTZ_RUN R WHERE R.EXECUTE_ID = E.ID)`),
+		"each fire has its row")
+}
+
+// It is the unique key that makes it so.
+func TestExclusiveJobsOverlapWithoutTheKey(t *testing.T) {
+	f := newTables(t)
+	f.exec(`ALTER TABLE QRTZ_RUN DROP KEY QRTZ_RUN_OVERLAP`)
+	overlaps, _, _ := raceExclusive(t, f, 40, 4)
+	require.NotZero(t, overlaps)
+}
+
+// raceExclusive has eight instances race for the fires of many exclusive jobs, and finish what they get. It returns how
+// often a job had two runs at once, as the winners saw it, and the conflicts the server reported.
+func raceExclusive(t *testing.T, f *tables, jobs, rounds int) (overlaps, started int, conflicts int64) {
+	t.Helper()
+	db, faults := f.openWithFaults()
+	store := NewStore(db, schema.DefaultPrefix, "a")
+	for i := range jobs {
+		job, _ := f.exclusive([]Overlap{OverlapSkip, OverlapQueue}[i%2], 2)
+		for range 3 { // four schedules each, so that no row of QRTZ_EXECUTE decides the race
+			f.addTo(job)
+		}
+	}
+	var mu sync.Mutex
+	running := map[int64]int{}
+	var racers sync.WaitGroup
+	for range 8 {
+		who := f.join(string(rune('a' + f.last.Load())))
+		racers.Go(func() {
+			for range rounds {
+				read, err := store.Due(context.Background(), time.UnixMilli(1), at(1000), func(int64, string) bool { return true })
+				if !noError(t, err) {
+					return
+				}
+				rand.Shuffle(len(read), func(i, j int) { read[i], read[j] = read[j], read[i] })
+				read = read[:len(read)/3]
+				won, err := store.Claim(context.Background(), who, claims(read, 1))
+				if !noError(t, err) {
+					return
+				}
+				var ids []int64
+				_ = f.Select(&ids, `SELECT ID FROM QRTZ_RUN WHERE STATE = 'PENDING' LIMIT 100`)
+				waited, err := store.ClaimWaiting(context.Background(), who, ids)
+				if !noError(t, err) {
+					return
+				}
+				var results []Result
+				mu.Lock()
+				for _, r := range append(won.Runs, waited...) {
+					started++
+					if running[r.JobID]++; running[r.JobID] > 1 {
+						overlaps++
+					}
+					results = append(results, Result{Run: r, State: Succeeded, Started: at(1), Finished: at(2)})
+				}
+				mu.Unlock()
+				time.Sleep(5 * time.Millisecond) // while they go
+				mu.Lock()
+				for _, r := range results {
+					running[r.Run.JobID]--
+				}
+				mu.Unlock()
+				if _, err := store.Complete(context.Background(), results); !noError(t, err) {
+					return
+				}
+			}
+		})
+	}
+	racers.Wait()
+	return overlaps, started, faults.conflicts.Load()
+}

@@ -1,0 +1,109 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// clockError is how far two nodes' readings of the database's clock may be apart. Spans that share less are not said
+// to overlap.
+const clockError = 10 * time.Millisecond
+
+// span is when a run went, by its row or by its handler's account.
+type span struct {
+	execute    int64
+	fire       time.Time
+	what       string
+	start, end time.Time
+}
+
+// lane is a job that lets only one run go at a time, by the runs on record or by the handlers' accounts of the same runs.
+type lane struct {
+	job      int64
+	accounts bool
+}
+
+const spansSQL = `
+SELECT R.ID, R.JOB_ID, COALESCE(R.EXECUTE_ID, 0) AS EXECUTE_ID, R.FIRE_TIME, R.STATE, R.STARTED_AT, R.FINISHED_AT
+  FROM QRTZ_JOB J JOIN QRTZ_RUN R ON R.JOB_ID = J.ID
+ WHERE J.APPLICATION = ? AND J.OVERLAP <> 'ALLOW' AND R.STARTED_AT <= ?
+   AND (R.FINISHED_AT >= ? OR R.FINISHED_AT IS NULL AND R.STATE = 'RUNNING')`
+
+// readSpans reads when the runs went of the jobs that let only one go at a time, by their present rule. Of a run that
+// has not started by its row, or has not ended by its handler's account, nothing is known.
+func (a *audit) readSpans(ctx context.Context, tx *sqlx.Tx, executes []executeRow, starts []Start) error {
+	var rows []struct {
+		ID         int64         `db:"ID"`
+		JobID      int64         `db:"JOB_ID"`
+		ExecuteID  int64         `db:"EXECUTE_ID"`
+		FireTime   int64         `db:"FIRE_TIME"`
+		State      string        `db:"STATE"`
+		StartedAt  int64         `db:"STARTED_AT"`
+		FinishedAt sql.NullInt64 `db:"FINISHED_AT"`
+	}
+	if err := tx.SelectContext(ctx, &rows, a.prefix.SQL(spansSQL), a.opts.App, a.opts.Until.UnixMilli(), a.opts.From.UnixMilli()); err != nil {
+		return fmt.Errorf("read the runs of exclusive jobs: %w", err)
+	}
+	a.spans = map[lane][]span{}
+	for _, r := range rows {
+		one := span{
+			execute: r.ExecuteID, fire: time.UnixMilli(r.FireTime), what: fmt.Sprintf("run %d (%s)", r.ID, r.State),
+			start: time.UnixMilli(r.StartedAt), end: a.now,
+		}
+		if r.FinishedAt.Valid {
+			one.end = time.UnixMilli(r.FinishedAt.Int64)
+		}
+		of := lane{job: r.JobID}
+		a.spans[of] = append(a.spans[of], one)
+	}
+	a.addAccounts(executes, starts)
+	return nil
+}
+
+// addAccounts adds what the handlers' own accounts say.
+func (a *audit) addAccounts(executes []executeRow, starts []Start) {
+	jobs := map[int64]int64{} // of executes whose job is exclusive
+	for _, e := range executes {
+		if e.Overlap != allow {
+			jobs[e.ID] = e.JobID
+		}
+	}
+	for _, s := range starts {
+		job, ok := jobs[s.ExecuteID]
+		if !ok || s.FinishedAt.IsZero() {
+			continue
+		}
+		one := span{
+			execute: s.ExecuteID, fire: s.FireTime, start: s.StartedAt, end: s.FinishedAt,
+			what: fmt.Sprintf("by their own account: attempt %d on node %q", max(s.Attempt, 1), s.Node),
+		}
+		of := lane{job, true}
+		a.spans[of] = append(a.spans[of], one)
+	}
+}
+
+// judgeOverlaps reports each run that began while an earlier one of its job still went.
+func (a *audit) judgeOverlaps() {
+	for _, spans := range a.spans {
+		slices.SortFunc(spans, func(a, b span) int {
+			return cmp.Or(a.start.Compare(b.start), a.end.Compare(b.end), cmp.Compare(a.what, b.what))
+		})
+		longest := 0 // the one that ends last, so far
+		for i := 1; i < len(spans); i++ {
+			one, other := spans[i], spans[longest]
+			if shared := earlier(one.end, other.end).Sub(one.start); shared > clockError {
+				a.report.add(overlap, one.execute, one.fire, "%s began at %s, while %s of fire %s went on until %s",
+					one.what, clock(one.start), other.what, clock(other.fire), clock(other.end))
+			}
+			if one.end.After(other.end) {
+				longest = i
+			}
+		}
+	}
+}
