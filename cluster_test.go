@@ -121,6 +121,9 @@ func (c *cluster) check() {
 	seen := map[string]string{}
 	for _, f := range c.fires() {
 		key := fmt.Sprintf("execute %d at %s, attempt %d", f.ExecuteID, f.FireTime.Format(time.StampMilli), f.Attempt)
+		if f.ExecuteID == 0 {
+			key = fmt.Sprintf("run %d", f.ID)
+		}
 		if before, ok := seen[key]; ok {
 			c.t.Errorf("%s ran twice: on %s and %s", key, before, f.Node)
 		}
@@ -146,7 +149,7 @@ func (c *cluster) inOrder() {
 	})
 	for i, f := range fires[min(1, len(fires)):] {
 		before := fires[i]
-		if f.ExecuteID == before.ExecuteID && f.Node == before.Node && f.StartedAt.Before(before.StartedAt) {
+		if f.ExecuteID != 0 && f.ExecuteID == before.ExecuteID && f.Node == before.Node && f.StartedAt.Before(before.StartedAt) {
 			c.t.Errorf("execute %d on %s: %s overtook %s", f.ExecuteID, f.Node, f.FireTime.Format(time.StampMilli), before.FireTime.Format(time.StampMilli))
 		}
 	}
