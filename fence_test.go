@@ -116,6 +116,7 @@ func TestANodeThatIsCutOffGivesUpItsRunsBeforeOthersStartThem(t *testing.T) {
 			c.ran(1, 5*time.Second, all)
 			first := c.fires()[0]
 			ended := make(chan struct{})
+			letEnd := sync.OnceFunc(func() { close(ended) })
 			n2 := c.open(quick("n2"), func(s *qrtz.Scheduler) {
 				qrtz.Handle(s, "long", func(_ context.Context, run *qrtz.Run, _ struct{}) error {
 					c.record(run)
@@ -127,11 +128,14 @@ func TestANodeThatIsCutOffGivesUpItsRunsBeforeOthersStartThem(t *testing.T) {
 			c.eventually("n2 has been there for a while", 5*time.Second, func() bool {
 				return c.count(`SELECT COUNT(*) FROM QRTZ_NODE WHERE HOST_IP = 'n2' AND HEARTBEAT_AT > JOINED_AT + 1500`) == 1
 			})
+			letGo := sync.OnceFunc(func() { close(release) })
+			t.Cleanup(letGo)
+			t.Cleanup(letEnd)
 			fail(&l)
 			old := c.count(`SELECT INSTANCE FROM QRTZ_NODE WHERE HOST_IP = 'n1'`)
 			heartbeat := time.UnixMilli(int64(c.count(`SELECT HEARTBEAT_AT FROM QRTZ_NODE WHERE HOST_IP = 'n1'`)))
 
-			at := <-cancelled
+			at := arrives(t, cancelled, 2*cfg.NodeTimeout)
 			require.ErrorIs(t, cause, qrtz.ErrFenced)
 			require.Less(t, at.Sub(heartbeat), cfg.NodeTimeout, "before others take it for dead")
 			c.ran(2, cfg.NodeTimeout+2*cfg.MisfireInterval+time.Second, all)
@@ -144,11 +148,11 @@ func TestANodeThatIsCutOffGivesUpItsRunsBeforeOthersStartThem(t *testing.T) {
 
 			l.set(true, false) // what hangs must break to heal
 			l.set(false, false)
-			close(release)
+			letGo()
 			c.eventually("n1 joins anew", 10*time.Second, func() bool {
 				return c.count(`SELECT COUNT(*) FROM QRTZ_NODE WHERE HOST_IP = 'n1' AND INSTANCE <> ?`, old) == 1
 			})
-			close(ended)
+			letEnd()
 			c.eventually("the recovered run ends", 5*time.Second, func() bool {
 				return c.text(`SELECT STATE FROM QRTZ_RUN WHERE ATTEMPT = 2`) == "SUCCEEDED"
 			})
