@@ -131,7 +131,7 @@ func At(t time.Time) Schedule {
 }
 
 func (j Job) declaration() (execute.Declaration, error) {
-	d := execute.Declaration{Name: j.Name, Class: j.Class, Description: j.Description, Options: j.Options.withDefaults()}
+	d := execute.Declaration{Name: j.Name, Class: j.Class, Description: j.Description, Options: j.withDefaults()}
 	if d.Class == "" {
 		d.Class = j.Name
 	}

@@ -11,8 +11,8 @@ import (
 func TestBackoffDoublesUpToItsLimitGiveOrTakeAFifth(t *testing.T) {
 	o := Defaults()
 	o.Backoff, o.MaxBackoff = time.Second, 20*time.Second
-	for attempt, want := range map[int]time.Duration{1: 1, 2: 2, 3: 4, 4: 8, 5: 16, 6: 20, 7: 20, 100: 20, math.MaxInt: 20} {
-		want *= time.Second
+	for attempt, seconds := range map[int]int{1: 1, 2: 2, 3: 4, 4: 8, 5: 16, 6: 20, 7: 20, 100: 20, math.MaxInt: 20} {
+		want := time.Duration(seconds) * time.Second
 		shortest, longest := time.Duration(math.MaxInt64), time.Duration(0)
 		for range 500 {
 			pause := o.RetryIn(attempt)

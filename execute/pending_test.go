@@ -146,7 +146,7 @@ func TestRunsOfAnInstanceThatIsGoneAreLost(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, gotLost, 2)
 	require.Equal(t, LostRun{
-		ID: lost[0].ID, JobID: f.job, ExecuteID: num(lost[0].ExecuteID), Fire: lost[0].FireTime.UnixMilli(), Attempt: 1, Node: "n1",
+		ID: lost[0].ID, JobID: f.job, ExecuteID: num(lost[0].ExecuteID), Class: "tick", Fire: lost[0].FireTime.UnixMilli(), Attempt: 1, Node: "n1",
 	}, gotLost[0])
 	require.Empty(t, abandoned())
 	require.Equal(t, "RUNNING", f.runState(kept.ID))

@@ -61,7 +61,7 @@ func raceExclusive(t *testing.T, f *tables, jobs, rounds int) (overlaps, started
 					return
 				}
 				var ids []int64
-				_ = f.DB.Select(&ids, `SELECT ID FROM QRTZ_RUN WHERE STATE = 'PENDING' LIMIT 100`)
+				_ = f.Select(&ids, `SELECT ID FROM QRTZ_RUN WHERE STATE = 'PENDING' LIMIT 100`)
 				waited, err := store.ClaimWaiting(context.Background(), who, ids)
 				if !noError(t, err) {
 					return
