@@ -59,12 +59,12 @@ func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 	if !p.cluster.Claiming() {
 		return sweepEvery, nil
 	}
-	lead := p.lead()
-	// What comes due while this claim is under way could not be claimed before it ends: take it along.
-	until := p.cluster.Now().Add(2 * lead)
-	if at, ok := p.plan.earliest(); !ok || at.After(until) {
+	lead, now := p.lead(), p.cluster.Now()
+	if at, ok := p.plan.earliest(); !ok || at.After(now.Add(lead)) {
 		return p.untilNext(), nil // without touching the pool: slots given back wake us
 	}
+	// What comes due while this claim is under way could not be claimed before it ends: take it along.
+	until := now.Add(2 * lead)
 	// A claim in doubt and a new one of the same fires must not be mistaken for each other.
 	if err := p.resolveDoubts(ctx); err != nil {
 		return 0, err
