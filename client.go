@@ -22,9 +22,10 @@ type Client struct {
 	tx        *sqlx.Tx // nil: each call has a transaction of its own
 }
 
-// In returns a Client whose calls take effect if and only if tx commits, at any isolation level. Keep tx short: it may
-// hold up claims of the schedules it changes. A deadlock or lock wait timeout is, as ever, for the owner of tx to try
-// again. On Galera, and on servers with snapshot isolation, so is error 1020.
+// In returns a Client whose calls take effect if and only if tx commits, at any isolation level. It must be a transaction
+// on the scheduler's database. Keep it short if it does more than enqueue: claims of the schedules it changes wait for
+// it. A deadlock or lock wait timeout is, as ever, for the owner of tx to try again. On Galera, and on servers with
+// snapshot isolation, so is error 1020.
 func (s *Scheduler) In(tx *sql.Tx) *Client {
 	return &Client{scheduler: s, tx: &sqlx.Tx{Tx: tx, Mapper: s.db.Mapper}}
 }

@@ -227,6 +227,9 @@ func TestCancelAndRetry(t *testing.T) {
 	require.NoError(t, s.Cancel(t.Context(), id), "while it waits")
 	state := func(id int64) string { return c.text(`SELECT STATE FROM QRTZ_RUN WHERE ID = ?`, id) }
 	require.Equal(t, "CANCELLED", state(id))
+	stranger, err := qrtz.Open(c.db, qrtz.Config{App: "other"})
+	require.NoError(t, err)
+	require.ErrorIs(t, stranger.Cancel(t.Context(), id), qrtz.ErrNotFound, "runs of other apps are none of its business")
 	require.ErrorContains(t, s.Cancel(t.Context(), id), "is CANCELLED; only a PENDING or RUNNING run can be cancelled")
 	require.ErrorIs(t, s.Cancel(t.Context(), id), qrtz.ErrWrongState)
 
@@ -297,4 +300,29 @@ func TestRemovingAJobThatRuns(t *testing.T) {
 	c.eventually("it failed", 5*time.Second, func() bool { return c.text(`SELECT STATE FROM QRTZ_RUN WHERE ID = ?`, running) == "FAILED" })
 	require.Equal(t, "CANCELLED", c.text(`SELECT STATE FROM QRTZ_RUN WHERE ID = ?`, waiting))
 	require.Equal(t, 2, c.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
+}
+
+// A transaction that has enqueued a run may take its time: it holds up neither claims nor declarations.
+func TestAnOpenTransactionThatEnqueuedHoldsUpNobody(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1")
+	s := c.client()
+	job := qrtz.Job{Name: "ticking", Class: "tick", Schedules: []qrtz.Schedule{qrtz.Every(100 * time.Millisecond)}}
+	require.NoError(t, s.Declare(t.Context(), job))
+	tx := c.begin()
+	id, err := s.In(tx).Enqueue(t.Context(), "ticking", nil)
+	require.NoError(t, err)
+
+	began := time.Now()
+	job.Description, job.Schedules[0] = "changed", qrtz.Every(50*time.Millisecond)
+	require.NoError(t, s.Declare(t.Context(), job))
+	require.NoError(t, s.Pause(t.Context(), "ticking", ""))
+	require.NoError(t, s.Resume(t.Context(), "ticking", ""))
+	c.ran(20, 5*time.Second, dueAfter(began))
+	_, err = s.Enqueue(t.Context(), "ticking", nil)
+	require.NoError(t, err)
+	c.ran(1, 2*time.Second, func(f fire) bool { return f.ExecuteID == 0 })
+	require.Less(t, time.Since(began), 5*time.Second)
+	require.NoError(t, tx.Commit())
+	c.ran(1, 2*time.Second, func(f fire) bool { return f.ID == id })
 }

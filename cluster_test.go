@@ -21,8 +21,9 @@ import (
 // cluster is a database and the nodes that a test runs on it, in this process. Its nodes are quick: what takes
 // seconds by default takes a second here. At the end of the test they are stopped and what ran is checked.
 type cluster struct {
-	t  *testing.T
-	db *sql.DB
+	t   *testing.T
+	dsn string
+	db  *sql.DB
 
 	mu      sync.Mutex
 	started []fire
@@ -36,9 +37,12 @@ type fire struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	db := testdb.New(t)
+	dsn := testdb.DSN(t)
+	db, err := sql.Open("mysql", dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	require.NoError(t, qrtz.Migrate(t.Context(), db))
-	c := &cluster{t: t, db: db}
+	c := &cluster{t: t, dsn: dsn, db: db}
 	t.Cleanup(c.inOrder)
 	t.Cleanup(c.check)
 	return c
@@ -117,6 +121,9 @@ func (c *cluster) check() {
 	seen := map[string]string{}
 	for _, f := range c.fires() {
 		key := fmt.Sprintf("execute %d at %s, attempt %d", f.ExecuteID, f.FireTime.Format(time.StampMilli), f.Attempt)
+		if f.ExecuteID == 0 {
+			key = fmt.Sprintf("run %d", f.ID)
+		}
 		if before, ok := seen[key]; ok {
 			c.t.Errorf("%s ran twice: on %s and %s", key, before, f.Node)
 		}
@@ -142,7 +149,7 @@ func (c *cluster) inOrder() {
 	})
 	for i, f := range fires[min(1, len(fires)):] {
 		before := fires[i]
-		if f.ExecuteID == before.ExecuteID && f.Node == before.Node && f.StartedAt.Before(before.StartedAt) {
+		if f.ExecuteID != 0 && f.ExecuteID == before.ExecuteID && f.Node == before.Node && f.StartedAt.Before(before.StartedAt) {
 			c.t.Errorf("execute %d on %s: %s overtook %s", f.ExecuteID, f.Node, f.FireTime.Format(time.StampMilli), before.FireTime.Format(time.StampMilli))
 		}
 	}

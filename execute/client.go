@@ -168,6 +168,26 @@ func (s *Store) Remove(ctx context.Context, tx *sqlx.Tx, now time.Time, job stri
 }
 
 const (
+	orphansSQL = `
+SELECT R.ID FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
+ WHERE R.APPLICATION = ? AND R.STATE = 'PENDING' AND R.AVAILABLE_AT <= ? AND J.ID IS NULL LIMIT ?`
+
+	cancelOrphansSQL = `
+UPDATE QRTZ_RUN SET STATE = 'CANCELLED', FINISHED_AT = ?, MESSAGE = 'its job was removed' WHERE ID IN (?) AND STATE = 'PENDING'`
+)
+
+// cancelOrphans cancels runs that are due and that nobody will ever claim: their job was removed by hand, or while
+// they were being enqueued, which locks no job.
+func (s *Store) cancelOrphans(ctx context.Context, now time.Time) error {
+	var ids []int64
+	err := s.selectRows(ctx, s.db, &ids, orphansSQL, s.app, now.UnixMilli(), cleanPage)
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	return s.execIn(ctx, s.db, cancelOrphansSQL, now.UnixMilli(), ids)
+}
+
+const (
 	lockRunSQL = `SELECT STATE FROM QRTZ_RUN WHERE ID = ? AND APPLICATION = ? FOR UPDATE`
 
 	cancelPendingSQL = `

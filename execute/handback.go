@@ -17,15 +17,16 @@ UPDATE QRTZ_RUN SET STATE = 'PENDING', INSTANCE = NULL, HOST_IP = NULL, CLAIMED_
 // HandBack makes runs that this instance claimed and never started PENDING again, for any node to take.
 func (s *Store) HandBack(ctx context.Context, who Instance, runIDs []int64) error {
 	for ids := range slices.Chunk(runIDs, 1000) {
-		if err := s.execIn(ctx, s.db, handBackSQL, ids, who.ID); err != nil {
+		err := schema.InTx(ctx, s.db, func(tx *sqlx.Tx) error { return s.execIn(ctx, tx, handBackSQL, ids, who.ID) })
+		if err != nil {
 			return fmt.Errorf("hand back runs: %w", err)
 		}
 	}
 	return nil
 }
 
-// LeaveForOthers gives runs that have no row (HistoryNone) and were never started one, PENDING, for any node to take. It must not be called twice for the same
-// runs: others may have carried them out meanwhile, and deleted their rows.
+// LeaveForOthers gives runs that have no row (HistoryNone) and were never started one, PENDING, for any node to take. It
+// must not be called twice for the same runs: others may have carried them out meanwhile, and deleted their rows.
 func (s *Store) LeaveForOthers(ctx context.Context, runs []Run) error {
 	rows := make([]newRow, len(runs))
 	for i, r := range runs {
@@ -55,10 +56,9 @@ UPDATE QRTZ_RUN R JOIN %s V ON R.EXECUTE_ID = V.EXECUTE_ID AND R.FIRE_TIME = V.F
 	giveUpTokenSQL = `UPDATE QRTZ_EXECUTE SET CLAIM_TOKEN = NULL, CHANGED_AT = CHANGED_AT WHERE ID IN (?)`
 )
 
-// HandBackFires does the same for the fires of claims whose COMMIT got no answer: if it did commit, they
-// are on record as ours, and we have not started them. Fires that leave no row of their own are told by the
-// token of their claim, and only once, since it is then deleted. If another claim of the same execute has replaced it by
-// then, they are lost: the only fires that are, and only with HistoryNone.
+// HandBackFires does the same for the fires of claims whose COMMIT got no answer: if it did commit, they are on record
+// as ours, and we have not started them. Fires that leave no row are told by the token of their claim, and only once,
+// since it is then deleted. Those whose execute has been claimed anew by then do not run.
 func (s *Store) HandBackFires(ctx context.Context, who Instance, claims []Move) error {
 	err := schema.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		if err := s.insertRowless(ctx, tx, claims); err != nil {

@@ -33,7 +33,11 @@ SELECT ID FROM QRTZ_RUN WHERE JOB_ID = ? AND STATE NOT IN ('PENDING', 'RUNNING')
 
 // CleanHistory deletes finished runs that their job keeps no longer, by age (KEEP_FOR) and by number (KEEP_RUNS), in small
 // batches by primary key, and returns how many. One call does a bounded amount of work; the next goes on where it ended.
+// It also cancels what waits for a job that is gone.
 func (s *Store) CleanHistory(ctx context.Context, now time.Time) (deleted int, err error) {
+	if err := s.cancelOrphans(ctx, now); err != nil {
+		return 0, fmt.Errorf("cancel what waits for a job that is gone: %w", err)
+	}
 	byAge, err := s.cleanByAge(ctx, now)
 	if err != nil {
 		return byAge, fmt.Errorf("clean history by age: %w", err)

@@ -64,12 +64,16 @@ type conn struct {
 	told  time.Time // the session's time
 }
 
-// ResetSession is called before the connection is used again: time may have passed.
+// ResetSession is called before the connection is used again: time may have passed. Of its errors database/sql heeds
+// only ErrBadConn; Connect then says what is wrong.
 func (c *conn) ResetSession(ctx context.Context) error {
 	if err := c.mysqlConn.ResetSession(ctx); err != nil {
 		return err
 	}
-	return c.setTime(ctx)
+	if c.setTime(ctx) != nil {
+		return driver.ErrBadConn
+	}
+	return nil
 }
 
 func (c *conn) setTime(ctx context.Context) error {
@@ -78,10 +82,11 @@ func (c *conn) setTime(ctx context.Context) error {
 		return nil
 	}
 	_, err := c.ExecContext(ctx, fmt.Sprintf("SET timestamp = %d.%06d", now.Unix(), now.Nanosecond()/1000), nil)
-	if err == nil {
-		c.told = now
+	if err != nil {
+		return fmt.Errorf("set the session's clock to %s: %w", now, err)
 	}
-	return err
+	c.told = now
+	return nil
 }
 
 // Close has the user's pool throw the connection away, and with it the session's time.

@@ -23,7 +23,7 @@ import (
 	"github.com/qrtz-go/qrtz/schema"
 )
 
-// Start is the time at which every kit begins.
+// Start is the time at which every kit begins. How far it can go, the server decides: to 2038 in MariaDB before 11.5.
 var Start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Kit is a scheduler with a clock of its own.
@@ -48,7 +48,7 @@ type Kit struct {
 func New(tb testing.TB, db *sql.DB, cfg qrtz.Config, register func(*qrtz.Scheduler)) *Kit {
 	tb.Helper()
 	k := &Kit{tb: tb, clock: &clock{}}
-	k.clock.set(Start)
+	k.clock.set(Start) // which every server takes
 	k.DB = sql.OpenDB(&connector{db, k.clock})
 	tb.Cleanup(func() { k.check(k.DB.Close()) })
 	prefix := schema.DefaultPrefix
@@ -71,6 +71,17 @@ func (k *Kit) check(err error) {
 	k.tb.Helper()
 	if err != nil {
 		k.tb.Fatal(err)
+	}
+}
+
+// setTime makes sure that the server takes the time: MariaDB keeps silent when it does not.
+func (k *Kit) setTime(t time.Time) {
+	k.tb.Helper()
+	k.clock.set(t)
+	var told int64
+	k.check(k.DB.QueryRowContext(k.tb.Context(), `SELECT UNIX_TIMESTAMP()`).Scan(&told))
+	if told != t.Unix() {
+		k.tb.Fatalf("qrtztest: the server says %s when told to say %s; its TIMESTAMP does not reach that far", time.Unix(told, 0).UTC(), t)
 	}
 }
 
@@ -111,9 +122,9 @@ func (k *Kit) AdvanceTo(t time.Time) []qrtz.Event {
 		if next.IsZero() || next.After(t) {
 			break
 		}
-		k.clock.set(next)
+		k.setTime(next)
 	}
-	k.clock.set(t)
+	k.setTime(t)
 	return slices.Clone(k.told[before:])
 }
 
@@ -122,7 +133,7 @@ func (k *Kit) AdvanceTo(t time.Time) []qrtz.Event {
 func (k *Kit) Skip(d time.Duration) []qrtz.Event {
 	k.tb.Helper()
 	k.node.Leave(k.tb.Context())
-	k.clock.set(k.Now().Add(d))
+	k.setTime(k.Now().Add(d))
 	k.join()
 	return k.Advance(0)
 }
