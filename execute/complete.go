@@ -36,8 +36,8 @@ func (s *Store) Complete(ctx context.Context, results []Result) (late int, err e
 		results []Result
 		write   func(context.Context, []Result) (int, error)
 	}{
-		{finished, s.inTx(s.finish)},
-		{dropped, s.inTx(s.drop)},
+		{finished, s.alone(s.finish)},
+		{dropped, s.alone(s.drop)},
 		{retried, s.retry},
 	} {
 		if len(part.results) == 0 {
@@ -52,12 +52,12 @@ func (s *Store) Complete(ctx context.Context, results []Result) (late int, err e
 	return late, nil
 }
 
-// inTx is write in a transaction of its own, tried again after a deadlock: results of exclusive runs meet there, at the
-// keys of their jobs, with claims that wait for them.
-func (s *Store) inTx(write func(context.Context, sqlx.ExecerContext, []Result) (int, error)) func(context.Context, []Result) (int, error) {
+// alone is write outside a transaction, tried again after a deadlock: results of exclusive runs meet, at the keys of
+// their jobs, with claims that wait for them.
+func (s *Store) alone(write func(context.Context, sqlx.ExecerContext, []Result) (int, error)) func(context.Context, []Result) (int, error) {
 	return func(ctx context.Context, results []Result) (done int, err error) {
-		err = schema.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-			done, err = write(ctx, tx, results)
+		err = schema.Again(ctx, func() error {
+			done, err = write(ctx, s.db, results)
 			return err
 		})
 		return done, err

@@ -84,9 +84,12 @@ func (r *Results) pause(pacer *outage.Pacer, err error) time.Duration {
 	return pacer.Next(err, flushMaxPause)
 }
 
-// Flush writes everything that waits; what could not be written waits on.
+// Flush writes everything that waits; what could not be written waits on. What comes in meanwhile is left to the next
+// flush, or a steady stream would be written in batches of one.
 func (r *Results) Flush(ctx context.Context) error {
-	for batch := r.take(); len(batch) > 0; batch = r.take() {
+	for left := r.left(); left > 0; {
+		batch := r.take()
+		left -= len(batch)
 		late, err := r.write(ctx, batch)
 		if err != nil {
 			r.putBack(batch)

@@ -242,3 +242,14 @@ func TestTheExampleHolds(t *testing.T) {
 	kit.Skip(40 * 24 * time.Hour)
 	kit.RequireRan("invoice", 3)
 }
+
+func TestAScheduleAddedByHandIsNotEarly(t *testing.T) {
+	kit, _ := newKit(t, qrtz.Config{})
+	kit.Declare(job("j", "tick"))
+	_, err := kit.DB.ExecContext(t.Context(), `INSERT INTO QRTZ_EXECUTE (PID, JOB_TYPE, STATE, REPEAT_INTERVAL, REPEAT_COUNT, START_TIME)
+		SELECT ID, 'SIMPLE', 'EXECUTING', 1000, 2, ? FROM QRTZ_JOB`, at(0, 0, 3).UnixMilli())
+	require.NoError(t, err)
+	require.Empty(t, kit.AdvanceTo(at(0, 0, 2)))
+	kit.AdvanceTo(at(1, 0, 0))
+	require.Equal(t, []string{"01 00:00:03", "01 00:00:04"}, times(kit.Ran("tick")))
+}

@@ -22,9 +22,14 @@ var ErrCommitUnknown = fmt.Errorf("the outcome of COMMIT is unknown")
 // pauses; fn must therefore set its results anew each time. A COMMIT that fails otherwise is returned
 // as ErrCommitUnknown.
 func InTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
+	return Again(ctx, func() error { return inTxOnce(ctx, db, fn) })
+}
+
+// Again runs fn, one statement or one transaction, and starts over as InTx does.
+func Again(ctx context.Context, fn func() error) error {
 	pause := 2 * time.Millisecond
 	for try := 1; ; try++ {
-		err := inTxOnce(ctx, db, fn)
+		err := fn()
 		if err == nil || !Retryable(err) || try == maxTries {
 			return err
 		}

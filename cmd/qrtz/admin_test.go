@@ -106,6 +106,18 @@ func TestTablesMustBeUpToDate(t *testing.T) {
 	assert.Contains(t, r.stderr, "qrtz migrate up")
 }
 
+// TestAnotherPrefix runs every statement there is on tables of another name.
+func TestAnotherPrefix(t *testing.T) {
+	s := site{t: t, env: []string{"QRTZ_DSN=" + testdb.DSN(t)}}
+	s.ok("migrate", "up", "--prefix", "X_")
+	for _, args := range []string{"app list", "node list", "job list", "execute list", "run list", "history clean --older-than 1d --yes"} {
+		assert.Contains(t, []string{"none\n", "deleted no runs\n"}, s.ok(append(strings.Fields(args), "--prefix", "X_")...))
+	}
+	for _, args := range []string{"app start a", "node drain n", "job run j", "execute pause 1", "run retry 1"} {
+		assert.Contains(t, s.fails(1, append(strings.Fields(args), "--prefix", "X_")...), "there is no ")
+	}
+}
+
 func TestAppsAreListedAndSwitched(t *testing.T) {
 	s := newSite(t)
 	assert.Regexp(t, `(?m)^APP +STATE +NODES +JOBS.*\na +on +2 +2 .*\nb +on +1 +1 `, s.ok("app", "list"))
@@ -120,6 +132,8 @@ func TestAppsAreListedAndSwitched(t *testing.T) {
 func TestNodesAreListedAndSwitched(t *testing.T) {
 	s := newSite(t)
 	assert.Equal(t, []any{"both", "n1"}, s.ids("node", "list", "--app", "a"))
+	s.exec(`UPDATE QRTZ_NODE SET HANDLERS = '["noop", "sql"]' WHERE HOST_IP = 'n1'`)
+	assert.Regexp(t, `(?s)"classes": \[\].*"classes": \[\s+"noop",\s+"sql"`, s.ok("node", "list", "--app", "a", "--json"))
 	assert.Equal(t, "node n1 of app a is off\n0 runs go on\n", s.ok("node", "stop", "n1"))
 	assert.Contains(t, s.fails(1, "node", "stop", "both"), "say which with --app")
 	s.exec(`UPDATE QRTZ_NODE SET STATE = 'N', STOPPED_BY_APP = 1 WHERE HOST_IP = 'both' AND APPLICATION = 'b'`)

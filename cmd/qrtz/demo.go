@@ -215,7 +215,9 @@ func (d *demo) account(ctx context.Context, w *watch) error {
 	line := func(what string, n int, remark string) { printf(d.out, "  %-10s %6d  %s\n", what, n, remark) }
 	line("expected", r.Expected, "fires")
 	line("run", r.Run, w.shares())
-	line("lost", r.Lost, "with "+w.victim.id+": it had claimed them when it was killed, and they are on record as its runs")
+	if r.Lost > 0 {
+		line("lost", r.Lost, "with "+w.victim.id+": it had claimed them when it was killed, and they are on record as its runs")
+	}
 	if n := len(w.recovered); n > 0 {
 		line("recovered", n, "lost runs of a job that asks for recovery; their fires count as run")
 	}

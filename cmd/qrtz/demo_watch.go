@@ -209,16 +209,25 @@ func (w *watch) notable(f fire) {
 	}
 }
 
-const runningSQL = `SELECT HOST_IP, COUNT(*) AS N FROM QRTZ_RUN WHERE STATE = 'RUNNING' AND HOST_IP IS NOT NULL GROUP BY HOST_IP`
+const runningSQL = `
+SELECT R.HOST_IP, COUNT(*) AS N, CAST(SUM(J.RECOVERY) AS SIGNED) AS RECOVERABLE
+  FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID WHERE R.STATE = 'RUNNING' AND R.HOST_IP IS NOT NULL GROUP BY R.HOST_IP`
 
-// kill kills the node that runs the most handlers at the moment.
+// inHands are the runs under way on a node, and how many of them will be run again if it dies.
+type inHands struct {
+	Node        string `db:"HOST_IP"`
+	N           int    `db:"N"`
+	Recoverable int    `db:"RECOVERABLE"`
+}
+
+// kill kills the node that has the most to lose at the moment.
 func (w *watch) kill(ctx context.Context) error {
 	running, err := w.running(ctx)
 	if err != nil {
 		return err
 	}
 	w.victim = slices.MaxFunc(w.nodes, func(a, b *demoNode) int {
-		return cmp.Or(cmp.Compare(running[a.id], running[b.id]), cmp.Compare(w.total[a.id], w.total[b.id]))
+		return cmp.Or(cmp.Compare(running[a.id].Recoverable, running[b.id].Recoverable), cmp.Compare(running[a.id].N, running[b.id].N), cmp.Compare(w.total[a.id], w.total[b.id]))
 	})
 	if err := w.show(ctx); err != nil {
 		return err
@@ -230,22 +239,19 @@ func (w *watch) kill(ctx context.Context) error {
 			w.orphan[id] = true
 		}
 	}
-	w.say("KILLED %s (SIGKILL) with %d runs in its hands; %d recorded schedules were with it", w.victim.id, running[w.victim.id], len(w.orphan))
+	w.say("KILLED %s (SIGKILL) with %d runs in its hands; %d recorded schedules were with it", w.victim.id, running[w.victim.id].N, len(w.orphan))
 	return nil
 }
 
 // running counts the runs under way by node.
-func (w *watch) running(ctx context.Context) (map[string]int, error) {
-	var counts []struct {
-		Node string `db:"HOST_IP"`
-		N    int    `db:"N"`
-	}
+func (w *watch) running(ctx context.Context) (map[string]inHands, error) {
+	var counts []inHands
 	if err := w.db.SelectContext(ctx, &counts, w.prefix.SQL(runningSQL)); err != nil {
 		return nil, fmt.Errorf("read running runs: %w", err)
 	}
-	running := map[string]int{}
+	running := map[string]inHands{}
 	for _, c := range counts {
-		running[c.Node] = c.N
+		running[c.Node] = c
 	}
 	return running, nil
 }

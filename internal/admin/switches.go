@@ -2,6 +2,8 @@ package admin
 
 import (
 	"context"
+	"database/sql"
+	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -76,8 +78,23 @@ type Node struct {
 	Process      *int64  `db:"PROCESS_ID" json:"process"`
 	Version      *string `db:"VERSION" json:"version"`
 	ClockSkew    *int64  `db:"CLOCK_SKEW" json:"clock_skew_ms"`
-	Classes      *string `db:"HANDLERS" json:"classes"` // a JSON list
-	Running      int     `db:"RUNNING" json:"running"`  // runs that have a row
+	Classes      classes `db:"HANDLERS" json:"classes"`
+	Running      int     `db:"RUNNING" json:"running"` // runs that have a row
+}
+
+// classes are those that a node has handlers for. A node of version 1.3 says nothing of them.
+type classes []string
+
+// Scan reads a column.
+func (c *classes) Scan(value any) error {
+	var text sql.NullString
+	if err := text.Scan(value); err != nil {
+		return fmt.Errorf("read classes: %w", err)
+	}
+	if json.Unmarshal([]byte(text.String), c) != nil {
+		*c = classes{}
+	}
+	return nil
 }
 
 const (

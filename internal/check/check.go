@@ -170,8 +170,12 @@ func (a *audit) judge(e *executeRow, runs []runRow) {
 			}
 			delete(last, ms)
 		} else if i := covering(skips, ms); i >= 0 {
-			a.report.Skipped++
 			skipped[i]++
+			if !e.keepsAll() && a.takeStarts(e, fire) > 0 {
+				a.report.Run++ // and a further attempt was skipped
+			} else {
+				a.report.Skipped++
+			}
 		} else {
 			a.withoutRow(e, runs, fire)
 		}

@@ -97,6 +97,17 @@ func TestFiresSkippedByAnOverlapRule(t *testing.T) {
 	assert.Equal(t, []int{5, 3, 2}, []int{r.Expected, r.Run, r.Skipped})
 }
 
+func TestASkippedAttemptAfterOneOfWhichNoRowIsKept(t *testing.T) {
+	w := newWorld(t)
+	w.exec(`UPDATE QRTZ_JOB SET OVERLAP = 'QUEUE', HISTORY = 'NONE', ATTEMPTS = 2`)
+	w.exec(`DELETE FROM QRTZ_RUN`)
+	w.run(at(1), 2, "SKIPPED", 0)
+	w.exec(`UPDATE QRTZ_RUN SET STARTED_AT = NULL`)
+	r := w.check(func(o *check.Options) { o.Record = account(0, 1, 2, 3, 4) })
+	assert.True(t, r.Ok())
+	assert.Equal(t, []int{5, 0, 0}, []int{r.Run, r.Skipped, r.Unscheduled})
+}
+
 func TestCancelledRunsAreCounted(t *testing.T) {
 	w := newWorld(t)
 	w.exec(`UPDATE QRTZ_RUN SET STATE = 'CANCELLED', HOST_IP = NULL, INSTANCE = NULL, STARTED_AT = NULL WHERE FIRE_TIME = ?`, at(1))
