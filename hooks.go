@@ -96,7 +96,7 @@ func (q *events) tell(hook func(Event), e Event) {
 // run calls hooks until stop, and then for what is left.
 func (q *events) run() {
 	defer close(q.done)
-	for {
+	for !q.giveUp.Load() {
 		select {
 		case e := <-q.queue:
 			q.call(e)

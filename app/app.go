@@ -34,7 +34,7 @@ INSERT INTO QRTZ_APP (APPLICATION, STATE, TIME_PRE, TIME_NEXT, TIME_INTERVAL) VA
 // Register adds the app, switched on, unless it is there: then its switch stays as it is.
 // Interval is how often housekeeping is due.
 func (s *Store) Register(ctx context.Context, interval time.Duration) error {
-	if _, err := s.db.ExecContext(ctx, s.prefix.SQL(registerSQL), s.app, interval.Milliseconds()); err != nil {
+	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(registerSQL), s.app, interval.Milliseconds()); err != nil {
 		return fmt.Errorf("register app %q: %w", s.app, err)
 	}
 	return nil
@@ -76,7 +76,7 @@ func (s *Store) Enter(ctx context.Context, now time.Time, interval time.Duration
 	if left > interval*3/10 && left <= 2*interval {
 		return turn, nil
 	}
-	done, err := s.db.ExecContext(ctx, s.prefix.SQL(enterWindowSQL),
+	done, err := schema.Exec(ctx, s.db, s.prefix.SQL(enterWindowSQL),
 		now.UnixMilli(), now.Add(interval).UnixMilli(), s.app, row.Next, row.Pre)
 	if err != nil {
 		return Turn{}, fmt.Errorf("advance app %q: %w", s.app, err)

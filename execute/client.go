@@ -184,7 +184,7 @@ func (s *Store) cancelOrphans(ctx context.Context, now time.Time) error {
 	if err != nil || len(ids) == 0 {
 		return err
 	}
-	return s.execIn(ctx, s.db, cancelOrphansSQL, now.UnixMilli(), ids)
+	return s.execAlone(ctx, cancelOrphansSQL, now.UnixMilli(), ids)
 }
 
 const (

@@ -188,7 +188,7 @@ func (s *Store) Attend(ctx context.Context, news []Underway, asked []int64) (can
 				sql.NullString{String: clip(u.Message, maxMessage), Valid: u.Message != ""})
 		}
 		query := fmt.Sprintf(attendSQL, values(len(news), "ID", "HOLDER", "STARTED", "PERCENT", "MESSAGE1"))
-		if _, err := s.db.ExecContext(ctx, s.prefix.SQL(query), args...); err != nil {
+		if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(query), args...); err != nil {
 			return nil, fmt.Errorf("attend to runs: %w", err)
 		}
 	}

@@ -174,29 +174,55 @@ func (s *Store) Glance(ctx context.Context, l Look) (Glance, error) {
 	return g[0], nil
 }
 
-const adoptSQL = `
-UPDATE QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID SET E.APPLICATION = J.APPLICATION
- WHERE E.APPLICATION IS NULL AND J.APPLICATION = ?`
+const (
+	ownerlessSQL = `
+SELECT E.ID FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+ WHERE E.APPLICATION IS NULL AND J.APPLICATION = ? ORDER BY E.ID LIMIT ?`
+	adoptSQL = `UPDATE QRTZ_EXECUTE SET APPLICATION = ? WHERE ID IN (?) AND APPLICATION IS NULL`
+
+	newlyPausedSQL = `
+SELECT ID FROM QRTZ_EXECUTE WHERE APPLICATION = ? AND STATE = 'PAUSED' AND PAUSED_AT IS NULL ORDER BY ID LIMIT ?`
+	markPausedSQL = `
+UPDATE QRTZ_EXECUTE SET PAUSED_AT = CAST(UNIX_TIMESTAMP(CHANGED_AT) * 1000 AS SIGNED), CHANGED_AT = CHANGED_AT
+ WHERE ID IN (?) AND STATE = 'PAUSED' AND PAUSED_AT IS NULL`
+)
+
+// tidyPage is how many rows Adopt and MarkPaused write at a time. They look without locks first, and then write by
+// primary key: an UPDATE by state would lock what claims are about to move.
+const tidyPage = 1000
 
 // Adopt writes the app into executes that do not name it: a program of version 1.3 or a person added them.
 func (s *Store) Adopt(ctx context.Context) error {
-	if _, err := s.db.ExecContext(ctx, s.prefix.SQL(adoptSQL), s.app); err != nil {
+	write := func(ids []int64) error { return s.execAlone(ctx, adoptSQL, s.app, ids) }
+	if err := s.tidy(ctx, write, ownerlessSQL); err != nil {
 		return fmt.Errorf("adopt executes: %w", err)
 	}
 	return nil
 }
 
-const markPausedSQL = `
-UPDATE QRTZ_EXECUTE SET PAUSED_AT = CAST(UNIX_TIMESTAMP(CHANGED_AT) * 1000 AS SIGNED), CHANGED_AT = CHANGED_AT
- WHERE APPLICATION = ? AND STATE = 'PAUSED' AND PAUSED_AT IS NULL`
-
 // MarkPaused notes on executes paused by hand that they are, so that when they are resumed by hand
 // the fires in between are known to belong to the pause.
 func (s *Store) MarkPaused(ctx context.Context) error {
-	if _, err := s.db.ExecContext(ctx, s.prefix.SQL(markPausedSQL), s.app); err != nil {
+	write := func(ids []int64) error { return s.execAlone(ctx, markPausedSQL, ids) }
+	if err := s.tidy(ctx, write, newlyPausedSQL); err != nil {
 		return fmt.Errorf("mark paused executes: %w", err)
 	}
 	return nil
+}
+
+func (s *Store) tidy(ctx context.Context, write func(ids []int64) error, query string) error {
+	for {
+		var ids []int64
+		if err := s.selectRows(ctx, s.db, &ids, query, s.app, tidyPage); err != nil || len(ids) == 0 {
+			return err
+		}
+		if err := write(ids); err != nil {
+			return err
+		}
+		if len(ids) < tidyPage {
+			return nil
+		}
+	}
 }
 
 const pausedOverdueSQL = `

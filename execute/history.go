@@ -76,7 +76,7 @@ func (s *Store) cleanByAge(ctx context.Context, now time.Time) (deleted int, err
 			barren++
 		} else {
 			full++
-			if err := s.execIn(ctx, s.db, deleteRunsSQL, ids); err != nil {
+			if err := s.execAlone(ctx, deleteRunsSQL, ids); err != nil {
 				return deleted, err
 			}
 			deleted += len(ids)
@@ -107,7 +107,7 @@ func (s *Store) cleanByNumber(ctx context.Context) (deleted int, err error) {
 			if len(ids) == 0 {
 				break
 			}
-			if err := s.execIn(ctx, s.db, deleteRunsSQL, ids); err != nil {
+			if err := s.execAlone(ctx, deleteRunsSQL, ids); err != nil {
 				return deleted, err
 			}
 			deleted += len(ids)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/qrtz-go/qrtz/schema"
 )
 
 const (
@@ -43,7 +45,7 @@ func (s *Store) DeriveJobStates(ctx context.Context, since time.Time) error {
 			return fmt.Errorf("derive job states: %w", err)
 		}
 		for _, job := range differ {
-			if _, err := s.db.ExecContext(ctx, s.prefix.SQL(setJobStateSQL), job.Derived, job.ID, job.Was); err != nil {
+			if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(setJobStateSQL), job.Derived, job.ID, job.Was); err != nil {
 				return fmt.Errorf("derive the state of job %d: %w", job.ID, err)
 			}
 		}

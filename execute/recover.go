@@ -31,7 +31,7 @@ func (s *Store) freeKeys(ctx context.Context) error {
 	if err := s.selectRows(ctx, s.db, &ids, staleKeysSQL); err != nil || len(ids) == 0 {
 		return err
 	}
-	return s.execIn(ctx, s.db, freeKeysSQL, ids)
+	return s.execAlone(ctx, freeKeysSQL, ids)
 }
 
 // Abandoned lists instances that have RUNNING runs and are no longer those of any node. It also frees the overlap keys of

@@ -50,6 +50,11 @@ func (s *Store) execIn(ctx context.Context, e sqlx.ExecerContext, query string, 
 	return err
 }
 
+// execAlone is execIn outside a transaction, tried again after a deadlock.
+func (s *Store) execAlone(ctx context.Context, query string, args ...any) error {
+	return schema.Again(ctx, func() error { return s.execIn(ctx, s.db, query, args...) })
+}
+
 // values is a derived table of n rows, its columns named by the first: SELECT ? AS A, ? AS B UNION ALL SELECT ?, ? …
 // Joined on a primary key it always plans as key lookups, where CASE … WHERE ID IN (…) drifts to a scan.
 func values(n int, columns ...string) string {

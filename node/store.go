@@ -130,7 +130,7 @@ UPDATE QRTZ_NODE
 
 // Beat writes the heartbeat of an instance. Whether the row is still the instance's, Read tells.
 func (s *Store) Beat(ctx context.Context, hostIP string, instance int64, skew time.Duration) error {
-	_, err := s.db.ExecContext(ctx, s.prefix.SQL(beatSQL), skew.Milliseconds(), s.app, hostIP, instance)
+	_, err := schema.Exec(ctx, s.db, s.prefix.SQL(beatSQL), skew.Milliseconds(), s.app, hostIP, instance)
 	if err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
@@ -148,7 +148,7 @@ UPDATE QRTZ_NODE SET OFF_SINCE = NULL, SWITCHED_AT = SWITCHED_AT
 
 // SawOff notes that an instance has seen itself or its app switched off.
 func (s *Store) SawOff(ctx context.Context, hostIP string, instance int64) error {
-	if _, err := s.db.ExecContext(ctx, s.prefix.SQL(offSinceSQL), s.app, hostIP, instance); err != nil {
+	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(offSinceSQL), s.app, hostIP, instance); err != nil {
 		return fmt.Errorf("note that the node is off: %w", err)
 	}
 	return nil
@@ -156,7 +156,7 @@ func (s *Store) SawOff(ctx context.Context, hostIP string, instance int64) error
 
 // Resumed notes that an instance has passed over what was due while it was off.
 func (s *Store) Resumed(ctx context.Context, hostIP string, instance int64) error {
-	if _, err := s.db.ExecContext(ctx, s.prefix.SQL(resumedSQL), s.app, hostIP, instance); err != nil {
+	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(resumedSQL), s.app, hostIP, instance); err != nil {
 		return fmt.Errorf("resume node: %w", err)
 	}
 	return nil
@@ -168,7 +168,7 @@ UPDATE QRTZ_NODE SET INSTANCE = NULL, HEARTBEAT_AT = NULL, SWITCHED_AT = SWITCHE
 
 // Leave takes an instance out of the cluster. The row stays, with its switch, for the node's return.
 func (s *Store) Leave(ctx context.Context, hostIP string, instance int64) error {
-	if _, err := s.db.ExecContext(ctx, s.prefix.SQL(leaveSQL), s.app, hostIP, instance); err != nil {
+	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(leaveSQL), s.app, hostIP, instance); err != nil {
 		return fmt.Errorf("leave: %w", err)
 	}
 	return nil
@@ -191,7 +191,7 @@ func (s *Store) Bury(ctx context.Context, deadline time.Time) ([]Node, error) {
 		if n.Instance == 0 || n.Heartbeat.After(deadline) {
 			continue
 		}
-		done, err := s.db.ExecContext(ctx, s.prefix.SQL(burySQL), s.app, n.HostIP, n.Instance, deadline.UnixMilli())
+		done, err := schema.Exec(ctx, s.db, s.prefix.SQL(burySQL), s.app, n.HostIP, n.Instance, deadline.UnixMilli())
 		if err != nil {
 			return dead, fmt.Errorf("declare node %q dead: %w", n.HostIP, err)
 		}

@@ -60,6 +60,15 @@ func inTxOnce(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) erro
 	return nil
 }
 
+// Exec runs one statement outside a transaction, and starts over as InTx does.
+func Exec(ctx context.Context, db *sqlx.DB, query string, args ...any) (result sql.Result, err error) {
+	err = Again(ctx, func() error {
+		result, err = db.ExecContext(ctx, query, args...)
+		return err
+	})
+	return result, err
+}
+
 // NowSQL is the server's clock in microseconds since the epoch, as an expression. It is computed from
 // UTC: UNIX_TIMESTAMP(NOW()) is an hour off while the session's time zone repeats an hour in autumn.
 const NowSQL = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
