@@ -18,6 +18,7 @@ type Execute struct {
 	Schedule     Schedule
 	Problem      error     // why Schedule cannot be used; nil if it can
 	Fired        int64     // fires behind it, run or recorded as skipped
+	Exclusive    bool      // only one run of its job may go at a time
 	Prev         time.Time // the latest of them; zero if there is none
 	Next         time.Time // the next fire; zero if not yet computed, or none
 
@@ -193,6 +194,7 @@ type row struct {
 	PausedAt     sql.NullInt64  `db:"PAUSED_AT"`
 	ChangedAt    sql.NullInt64  `db:"CHANGED_MS"`
 	Spec         uint32         `db:"SPEC"`
+	Exclusive    bool           `db:"EXCLUSIVE"`
 }
 
 // specSQL is the checksum of the columns that say when an execute fires. It is part of the guard, so
@@ -201,7 +203,7 @@ const specSQL = `CRC32(CONCAT_WS('|', E.JOB_TYPE, E.CRON, E.ZONE_ID, E.REPEAT_CO
 
 const rowColumns = `E.ID, E.PID, J.JOB_CLASS, E.STATE, E.JOB_TYPE, E.CRON, E.ZONE_ID, E.REPEAT_COUNT, E.REPEAT_INTERVAL,
        E.TIME_TRIGGERED, E.PREV_FIRE_TIME, E.NEXT_FIRE_TIME, E.START_TIME, E.END_TIME, E.MISFIRE, E.CATCH_UP_LIMIT,
-       E.PAUSED_AT, CAST(UNIX_TIMESTAMP(E.CHANGED_AT) * 1000 AS SIGNED) AS CHANGED_MS, ` + specSQL + ` AS SPEC`
+       E.PAUSED_AT, CAST(UNIX_TIMESTAMP(E.CHANGED_AT) * 1000 AS SIGNED) AS CHANGED_MS, ` + specSQL + ` AS SPEC, J.OVERLAP <> 'ALLOW' AS EXCLUSIVE`
 
 func (r *row) spec() Spec {
 	s := Spec{
@@ -217,7 +219,7 @@ func (r *row) spec() Spec {
 
 func (r *row) execute(schedules *Schedules) *Execute {
 	e := &Execute{
-		ID: r.ID, JobID: r.JobID, Class: r.Class, State: r.State, Misfire: r.Misfire, CatchUpLimit: r.CatchUpLimit,
+		ID: r.ID, JobID: r.JobID, Class: r.Class, State: r.State, Misfire: r.Misfire, CatchUpLimit: r.CatchUpLimit, Exclusive: r.Exclusive,
 		Fired: max(r.Fired.Int64, 0), Prev: fromMillis(r.Prev), Next: fromMillis(r.Next),
 		guard: guard{prev: r.Prev, next: r.Next, spec: r.Spec},
 	}

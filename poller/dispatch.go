@@ -59,21 +59,25 @@ func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 	if !p.cluster.Claiming() {
 		return sweepEvery, nil
 	}
-	lead, now := p.lead(), p.cluster.Now()
-	if at, ok := p.plan.earliest(); !ok || at.After(now.Add(lead)) {
-		return p.untilNext(), nil // without touching the pool: slots given back wake us
+	if wait := p.untilNext(); wait > 0 {
+		return wait, nil // without touching the pool: slots given back wake us
 	}
+	lead, now := p.lead(), p.cluster.Now()
 	// What comes due while this claim is under way could not be claimed before it ends: take it along.
 	until := now.Add(2 * lead)
 	// A claim in doubt and a new one of the same fires must not be mistaken for each other.
 	if err := p.resolveDoubts(ctx); err != nil {
 		return 0, err
 	}
-	slots := p.pool.Reserve(maxBatch)
+	wanted := maxBatch
+	if lead > maxLead {
+		wanted = min(maxBatch, max(1, p.spareForEarly()))
+	}
+	slots := p.pool.Reserve(wanted)
 	if slots == 0 {
 		return idle, nil // a slot that comes free wakes us
 	}
-	batch := p.inTime(p.plan.take(until, slots))
+	batch := p.inTime(p.plan.take(now, until, slots))
 	claims, fires := p.claimsFor(batch, until, slots)
 	p.pool.Release(slots - fires)
 	if len(claims) == 0 {
@@ -106,29 +110,45 @@ func (p *Poller) resolveDoubts(ctx context.Context) error {
 // lead is how long before its time a fire is claimed, so that its handler starts at the instant: the time a
 // claim takes when few are due; up to a second when there is a crowd, which takes many claims.
 func (p *Poller) lead() time.Duration {
-	if p.plan.crowded(p.cluster.Now().Add(crowdIn), crowd) {
+	if p.early(p.cluster.Now().Add(crowdIn)) {
 		return crowdIn / 2
 	}
 	return min(p.pace.claim(), maxLead)
 }
 
-// untilNext is how long until the lead before the next claim begins.
+// early tells whether what is due not after until is a crowd that may be claimed early. What was claimed early holds
+// slots until its time: never more than seven eighths of the pool, for there are others.
+func (p *Poller) early(until time.Time) bool {
+	return p.spareForEarly() > 0 && p.plan.crowded(until, crowd)
+}
+
+func (p *Poller) spareForEarly() int { return p.pool.Size()*7/8 - p.launcher.held() }
+
+// untilNext is how long until the next claim begins: at the time of what must not be claimed early, and the lead before
+// what may.
 func (p *Poller) untilNext() time.Duration {
-	at, ok := p.plan.earliest()
-	if !ok {
-		return idle
+	now, wait := p.cluster.Now(), idle
+	early, exact := p.plan.earliest()
+	if !exact.IsZero() {
+		wait = min(wait, exact.Sub(now))
 	}
-	lead := min(p.pace.claim(), maxLead)
-	if p.plan.crowded(at.Add(crowdIn/2), crowd) {
-		lead = crowdIn / 2
+	if !early.IsZero() {
+		lead := min(p.pace.claim(), maxLead)
+		if p.early(early.Add(crowdIn / 2)) {
+			lead = crowdIn / 2
+		}
+		wait = min(wait, early.Add(-lead).Sub(now))
 	}
-	return min(max(0, at.Add(-lead).Sub(p.cluster.Now())), idle)
+	return max(0, wait)
 }
 
 // claimsFor makes the claims of a batch: each execute's due fires, in order, at most slots in all.
 func (p *Poller) claimsFor(batch []*entry, until time.Time, slots int) (claims []execute.Move, fires int) {
 	for i, e := range batch {
 		spare := slots - fires - (len(batch) - i - 1) // each execute behind this one gets at least one
+		if e.execute.Exclusive {
+			spare = 1 // the others would only find the first one running
+		}
 		due := e.execute.Fires(later(until, e.execute.Next), spare)
 		claims = append(claims, e.execute.Claim(due))
 		fires += len(due)

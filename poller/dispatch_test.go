@@ -65,7 +65,7 @@ func TestNoMoreIsClaimedThanCanStart(t *testing.T) {
 
 func TestACrowdIsClaimedEarlyInLargeBatches(t *testing.T) {
 	const n = 2000
-	benched(t, n, func(b *bench, now time.Time) {
+	benched(t, 2*n, func(b *bench, now time.Time) {
 		fire := now.Add(3 * time.Second)
 		for id := range int64(n) {
 			b.put(every(id+1, time.Hour, fire))
@@ -81,6 +81,18 @@ func TestACrowdIsClaimedEarlyInLargeBatches(t *testing.T) {
 			require.LessOrEqual(b.t, fire.Sub(c.at), crowdIn)
 		}
 		require.Equal(b.t, n/maxBatch, b.calls("Claim"))
+	})
+}
+
+func TestACrowdLeavesSlotsToOthers(t *testing.T) {
+	benched(t, 80, func(b *bench, now time.Time) {
+		for id := range int64(300) {
+			b.put(every(id+1, time.Hour, now.Add(2*time.Second)))
+		}
+		b.start()
+		rest(1900 * time.Millisecond)
+		require.Len(b.t, b.won(), 70)
+		require.Equal(b.t, 10, b.pool.Free())
 	})
 }
 
@@ -126,7 +138,7 @@ func TestALostClaimIsForgotten(t *testing.T) {
 		_, err := b.dispatch(b.t.Context())
 		require.NoError(b.t, err)
 		require.Len(b.t, b.won(), 1)
-		_, ok := b.plan.earliest()
+		_, ok := b.plan.earliestOfAll()
 		require.False(b.t, ok)
 		synctest.Wait()
 		b.allFree(10)

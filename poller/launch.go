@@ -51,6 +51,17 @@ func (l *launcher) launch(runs []execute.Run) {
 	l.startDue()
 }
 
+// held is how many runs wait for their time.
+func (l *launcher) held() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, one := range l.waiting {
+		n += len(one.runs)
+	}
+	return n
+}
+
 // group splits runs by fire time, and chains those of the same execute: a later fire never overtakes an earlier one.
 func group(runs []execute.Run) []*launch {
 	var groups []*launch

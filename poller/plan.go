@@ -2,6 +2,7 @@ package poller
 
 import (
 	"container/heap"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,8 +23,16 @@ type entry struct {
 type plan struct {
 	mu      sync.Mutex
 	entries map[int64]*entry
-	queue   queue
+	early   queue // claimed a little before their time
+	exact   queue // claimed at it: while their job's last run goes on there is no room for them
 	changes uint64
+}
+
+func (p *plan) queueOf(e *entry) *queue {
+	if e.execute.Exclusive {
+		return &p.exact
+	}
+	return &p.early
 }
 
 func newPlan() *plan { return &plan{entries: map[int64]*entry{}} }
@@ -56,7 +65,7 @@ func (p *plan) replace(read []*entry, asOf uint64) {
 	}
 	for id, e := range p.entries {
 		if !keep[id] && e.index >= 0 && e.touched <= asOf {
-			heap.Remove(&p.queue, e.index)
+			heap.Remove(p.queueOf(e), e.index)
 			delete(p.entries, id)
 		}
 	}
@@ -67,22 +76,20 @@ func (p *plan) put(e *entry, asOf uint64) {
 		if old.index < 0 || old.touched > asOf {
 			return
 		}
-		heap.Remove(&p.queue, old.index)
+		heap.Remove(p.queueOf(old), old.index)
 	}
 	e.touched = p.changes
 	p.entries[e.execute.ID] = e
-	heap.Push(&p.queue, e)
+	heap.Push(p.queueOf(e), e)
 }
 
-// take removes up to n entries to be claimed not after until; each must be settled.
-func (p *plan) take(until time.Time, n int) []*entry {
+// take removes up to n entries to be claimed at now: those due by then, and those due not after until that may be
+// claimed early. Each must be settled.
+func (p *plan) take(now, until time.Time, n int) []*entry {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var batch []*entry
-	for len(batch) < n && len(p.queue) > 0 && !p.queue[0].at.After(until) {
-		batch = append(batch, heap.Pop(&p.queue).(*entry))
-	}
-	return batch
+	batch := p.exact.pop(nil, now, n)
+	return p.early.pop(batch, until, n)
 }
 
 // settle puts a taken entry back as its claim left it, or forgets it if next is nil.
@@ -95,20 +102,17 @@ func (p *plan) settle(e *entry, next *execute.Execute) {
 		return
 	}
 	e.execute, e.at, e.touched = next, next.Next, p.changes
-	heap.Push(&p.queue, e)
+	heap.Push(p.queueOf(e), e)
 }
 
-// earliest is when the next claim is due.
-func (p *plan) earliest() (time.Time, bool) {
+// earliest is when the next fire is due that may be claimed early, and the next that may not; zero if there is none.
+func (p *plan) earliest() (early, exact time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.queue) == 0 {
-		return time.Time{}, false
-	}
-	return p.queue[0].at, true
+	return p.early.first(), p.exact.first()
 }
 
-// crowded tells whether at least n entries are due not after until. It looks at no more than 2n of them.
+// crowded tells whether at least n entries that may be claimed early are due not after until. It looks at no more than 2n of them.
 func (p *plan) crowded(until time.Time, n int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +121,7 @@ func (p *plan) crowded(until time.Time, n int) bool {
 	for len(stack) > 0 && count < n {
 		i := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		if i < len(p.queue) && !p.queue[i].at.After(until) {
+		if i < len(p.early) && !p.early[i].at.After(until) {
 			count++
 			stack = append(stack, 2*i+1, 2*i+2)
 		}
@@ -129,14 +133,30 @@ func (p *plan) crowded(until time.Time, n int) bool {
 func (p *plan) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, e := range p.queue {
+	for _, e := range slices.Concat(p.early, p.exact) {
 		delete(p.entries, e.execute.ID)
 	}
-	p.queue = nil
+	p.early, p.exact = nil, nil
 }
 
 // queue orders entries by time, and by id among equals.
 type queue []*entry
+
+// first is when the first entry is due; zero if there is none.
+func (q queue) first() time.Time {
+	if len(q) == 0 {
+		return time.Time{}
+	}
+	return q[0].at
+}
+
+// pop moves entries due not after until to batch, while that has fewer than n.
+func (q *queue) pop(batch []*entry, until time.Time, n int) []*entry {
+	for len(batch) < n && len(*q) > 0 && !(*q)[0].at.After(until) {
+		batch = append(batch, heap.Pop(q).(*entry))
+	}
+	return batch
+}
 
 func (q queue) Len() int { return len(q) }
 func (q queue) Less(i, j int) bool {

@@ -30,38 +30,38 @@ func ids(batch []*entry) (all []int64) {
 func TestTakeIsInOrderOfTimeThenID(t *testing.T) {
 	p := newPlan()
 	p.add([]*entry{planned(4, 2), planned(3, 1), planned(2, 2), planned(1, 3)}, p.mark())
-	require.Equal(t, []int64{3, 2}, ids(p.take(sec(2), 2)))
-	require.Equal(t, []int64{4}, ids(p.take(sec(2), 10)))
-	require.Empty(t, p.take(sec(2), 10))
-	at, ok := p.earliest()
+	require.Equal(t, []int64{3, 2}, ids(p.takeEarly(sec(2), 2)))
+	require.Equal(t, []int64{4}, ids(p.takeEarly(sec(2), 10)))
+	require.Empty(t, p.takeEarly(sec(2), 10))
+	at, ok := p.earliestOfAll()
 	require.True(t, ok)
 	require.Equal(t, sec(3), at)
-	require.Empty(t, p.take(sec(3), 0))
+	require.Empty(t, p.takeEarly(sec(3), 0))
 }
 
 func TestARowReadBeforeOurClaimIsStale(t *testing.T) {
 	p := newPlan()
 	p.add([]*entry{planned(1, 1), planned(2, 1)}, p.mark())
 	mark := p.mark() // a poll reads now ...
-	batch := p.take(sec(1), 10)
+	batch := p.takeEarly(sec(1), 10)
 	p.add([]*entry{planned(1, 1)}, mark)
-	require.Empty(t, p.take(sec(100), 10), "its claim is under way")
+	require.Empty(t, p.takeEarly(sec(100), 10), "its claim is under way")
 	p.settle(batch[0], &execute.Execute{ID: 1, Next: sec(5)})
 	p.settle(batch[1], nil)
 	p.replace([]*entry{planned(1, 1)}, mark) // ... and comes too late
-	at, _ := p.earliest()
+	at, _ := p.earliestOfAll()
 	require.Equal(t, sec(5), at, "what our claim left stays")
 	p.replace(nil, mark)
-	require.Equal(t, []int64{1}, ids(p.take(sec(100), 10)), "and is not forgotten either")
+	require.Equal(t, []int64{1}, ids(p.takeEarly(sec(100), 10)), "and is not forgotten either")
 }
 
 func TestReplaceForgetsWhatHasMovedOn(t *testing.T) {
 	p := newPlan()
 	p.add([]*entry{planned(1, 1), planned(2, 2), planned(3, 3)}, p.mark())
-	taken := p.take(sec(1), 1)
+	taken := p.takeEarly(sec(1), 1)
 	p.replace([]*entry{planned(3, 4)}, p.mark())
 	p.settle(taken[0], &execute.Execute{ID: 1, Next: sec(9)})
-	require.Equal(t, []int64{3, 1}, ids(p.take(sec(100), 10)))
+	require.Equal(t, []int64{3, 1}, ids(p.takeEarly(sec(100), 10)))
 }
 
 // A sweep plans what is new while a poll that does not know it yet is under way.
@@ -70,21 +70,21 @@ func TestAPollDoesNotForgetWhatASweepHasJustPlanned(t *testing.T) {
 	poll := p.mark()
 	p.add([]*entry{planned(1, 1)}, p.mark())
 	p.replace(nil, poll)
-	require.Equal(t, []int64{1}, ids(p.take(sec(1), 1)))
+	require.Equal(t, []int64{1}, ids(p.takeEarly(sec(1), 1)))
 }
 
 func TestClearKeepsWhatIsUnderWay(t *testing.T) {
 	p := newPlan()
 	p.add([]*entry{planned(1, 1), planned(2, 2)}, p.mark())
-	taken := p.take(sec(1), 1)
+	taken := p.takeEarly(sec(1), 1)
 	p.clear()
-	_, ok := p.earliest()
+	_, ok := p.earliestOfAll()
 	require.False(t, ok)
 	p.add([]*entry{planned(1, 1), planned(2, 2)}, p.mark())
-	require.Equal(t, []int64{2}, ids(p.take(sec(100), 10)))
+	require.Equal(t, []int64{2}, ids(p.takeEarly(sec(100), 10)))
 	p.settle(taken[0], nil)
 	p.add([]*entry{planned(1, 1)}, p.mark())
-	require.Equal(t, []int64{1}, ids(p.take(sec(100), 10)))
+	require.Equal(t, []int64{1}, ids(p.takeEarly(sec(100), 10)))
 }
 
 func TestCrowded(t *testing.T) {
@@ -177,7 +177,7 @@ func TestThePlanDoesAsItsModel(t *testing.T) {
 					}
 				}
 			case 3:
-				batch := p.take(until, n)
+				batch := p.takeEarly(until, n)
 				require.True(t, slices.Equal(m.take(until, n), ids(batch)), "seed %d", seed)
 				taken = append(taken, batch...)
 			case 4, 5:
@@ -209,4 +209,29 @@ func TestThePlanDoesAsItsModel(t *testing.T) {
 			require.Len(t, p.entries, len(m.entries), "seed %d", seed)
 		}
 	}
+}
+
+// takeEarly takes what may be claimed early, as most may.
+func (p *plan) takeEarly(until time.Time, n int) []*entry { return p.take(time.Time{}, until, n) }
+
+// earliestOfAll is when the next entry is due, whichever it is.
+func (p *plan) earliestOfAll() (time.Time, bool) {
+	early, exact := p.earliest()
+	if early.IsZero() || !exact.IsZero() && exact.Before(early) {
+		early = exact
+	}
+	return early, !early.IsZero()
+}
+
+func TestWhatMustBeAloneIsNotTakenEarly(t *testing.T) {
+	p := newPlan()
+	alone := planned(1, 2)
+	alone.execute.Exclusive = true
+	p.add([]*entry{alone, planned(2, 3)}, p.mark())
+	early, exact := p.earliest()
+	require.Equal(t, []time.Time{sec(3), sec(2)}, []time.Time{early, exact})
+	require.Equal(t, []int64{2}, ids(p.take(sec(1), sec(9), 10)))
+	require.Equal(t, []int64{1}, ids(p.take(sec(2), sec(9), 10)))
+	p.settle(alone, nil)
+	require.Empty(t, p.take(sec(9), sec(9), 10))
 }

@@ -51,6 +51,7 @@ type Pool interface {
 	Release(n int)
 	Go(f func())
 	Free() int
+	Size() int
 	Freed() <-chan struct{}
 }
 

@@ -87,18 +87,18 @@ func TestOnlyTheOwnerAndItsClassesArePlanned(t *testing.T) {
 		b.put(every(1, time.Second, now), other)
 		b.planAll()
 		require.Equal(b.t, []string{"other"}, unhandled)
-		require.Equal(b.t, []int64{1}, ids(b.plan.take(now, 10)))
+		require.Equal(b.t, []int64{1}, ids(b.plan.takeEarly(now, 10)))
 		b.plan.clear()
 		b.plan.entries = map[int64]*entry{}
 		b.cluster.rank = 1
 		b.planAll()
-		_, ok := b.plan.earliest()
+		_, ok := b.plan.earliestOfAll()
 		require.False(b.t, ok)
 	})
 }
 
 func TestStoppingHandsBackWhatHasNotStarted(t *testing.T) {
-	benched(t, 400, func(b *bench, now time.Time) {
+	benched(t, 600, func(b *bench, now time.Time) {
 		b.hold = make(chan struct{})
 		for id := range int64(250) {
 			b.put(every(id+1, time.Hour, now.Add(2*time.Second)))
@@ -111,12 +111,12 @@ func TestStoppingHandsBackWhatHasNotStarted(t *testing.T) {
 		b.stop()
 		require.Len(b.t, b.store.handed, 250)
 		require.NotContains(b.t, b.store.handed, b.begun()[0].ID)
-		require.Equal(b.t, 399, b.pool.Free(), "what runs goes on")
+		require.Equal(b.t, 599, b.pool.Free(), "what runs goes on")
 		rest(time.Hour)
 		require.Len(b.t, b.begun(), 1)
 		close(b.hold)
 		synctest.Wait()
-		b.allFree(400)
+		b.allFree(600)
 	})
 }
 

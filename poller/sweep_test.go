@@ -78,7 +78,7 @@ func TestSwitchedOffForgetsThePlan(t *testing.T) {
 		b.cluster.onRefresh = func(c *fakeCluster) { c.off = true }
 		b.swept()
 		require.Equal(b.t, 1, b.cluster.refreshed)
-		_, planned := b.plan.earliest()
+		_, planned := b.plan.earliestOfAll()
 		require.False(b.t, planned)
 		rest(5 * time.Second)
 		b.store.pending = []execute.Waiting{{RunID: 5, Class: "tick", AvailableAt: now}}
@@ -101,7 +101,7 @@ func TestOnAgainPassesOverBeforeItClaims(t *testing.T) {
 		require.Empty(b.t, b.store.repaired[0].Runs, "not a misfire")
 		require.Equal(b.t, since.UnixMilli(), b.store.rows[1].Next.UnixMilli(), "fires count from then on")
 		require.Zero(b.t, b.calls("Claim"))
-		_, planned := b.plan.earliest()
+		_, planned := b.plan.earliestOfAll()
 		require.False(b.t, planned, "what was planned before is stale")
 		b.swept()
 		_, err := b.dispatch(b.t.Context())
