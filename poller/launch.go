@@ -17,7 +17,8 @@ type launcher struct {
 
 	mu      sync.Mutex
 	stopped bool
-	waiting []*launch // in order of time
+	waiting []*launch        // in order of time
+	latest  map[int64]*start // of each execute, until it has begun
 	timer   *time.Timer
 }
 
@@ -27,15 +28,16 @@ type launch struct {
 	runs []*start
 }
 
-// start is a run and, if an earlier fire of its execute is launched with it, that one's start, which it waits for.
+// start is a run. It waits for the start of its execute's fire before it, should that not have begun yet: a process that
+// was held up finds both due at once, and goroutines run in any order.
 type start struct {
 	run   execute.Run
 	after <-chan struct{} // nil: at once
-	begun chan struct{}   // nil: nobody waits
+	begun chan struct{}
 }
 
 func newLauncher(now func() time.Time, pool Pool, run func(execute.Run, time.Time)) *launcher {
-	return &launcher{now: now, pool: pool, run: run}
+	return &launcher{now: now, pool: pool, run: run, latest: map[int64]*start{}}
 }
 
 // launch starts runs, given in order of fire time, each at its time. After stop it only keeps them, to be
@@ -46,7 +48,7 @@ func (l *launcher) launch(runs []execute.Run) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.waiting = append(l.waiting, group(runs)...)
+	l.waiting = append(l.waiting, l.group(runs)...)
 	slices.SortStableFunc(l.waiting, func(a, b *launch) int { return a.at.Compare(b.at) })
 	l.startDue()
 }
@@ -63,23 +65,34 @@ func (l *launcher) held() int {
 }
 
 // group splits runs by fire time, and chains those of the same execute: a later fire never overtakes an earlier one.
-func group(runs []execute.Run) []*launch {
+func (l *launcher) group(runs []execute.Run) []*launch {
 	var groups []*launch
-	latest := make(map[int64]*start, len(runs))
 	for _, r := range runs {
 		if len(groups) == 0 || !groups[len(groups)-1].at.Equal(r.FireTime) {
 			groups = append(groups, &launch{at: r.FireTime})
 		}
-		s := &start{run: r}
-		if before := latest[r.ExecuteID]; before != nil && r.ExecuteID != 0 {
-			before.begun = make(chan struct{})
-			s.after = before.begun
+		s := &start{run: r, begun: make(chan struct{})}
+		if r.ExecuteID != 0 {
+			l.chain(s)
 		}
-		latest[r.ExecuteID] = s
 		last := groups[len(groups)-1]
 		last.runs = append(last.runs, s)
 	}
 	return groups
+}
+
+// chain has a start wait for the one before it. A further attempt of an old fire waits for nobody: what is due later may
+// yet be handed back.
+func (l *launcher) chain(s *start) {
+	before := l.latest[s.run.ExecuteID]
+	switch {
+	case before == nil:
+	case before.run.FireTime.Before(s.run.FireTime):
+		s.after = before.begun
+	default:
+		return
+	}
+	l.latest[s.run.ExecuteID] = s
 }
 
 // startDue starts what is due and sets the timer for what is not. The clock decides, not the timer: it may
@@ -114,10 +127,18 @@ func (l *launcher) begin(s *start) {
 		<-s.after
 	}
 	at := l.now()
-	if s.begun != nil {
-		close(s.begun)
-	}
+	close(s.begun)
+	l.forget(s)
 	l.run(s.run, at)
+}
+
+// forget takes a start that has begun, or never will, out of the chain.
+func (l *launcher) forget(s *start) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.latest[s.run.ExecuteID] == s {
+		delete(l.latest, s.run.ExecuteID)
+	}
 }
 
 // stop starts nothing more, returns what has not been started, and frees its slots.

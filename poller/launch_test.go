@@ -90,10 +90,26 @@ func TestALaterFireOfAnExecuteStartsAfterTheEarlierOne(t *testing.T) {
 }
 
 func TestRunsWithoutAnExecuteDoNotWaitForEachOther(t *testing.T) {
-	runs := group([]execute.Run{runAt(1, 0, base), runAt(2, 0, base), runAt(3, 5, base), runAt(4, 5, base.Add(1))})
+	l := newLauncher(time.Now, nil, nil)
+	runs := l.group([]execute.Run{runAt(1, 0, base), runAt(2, 0, base), runAt(3, 5, base), runAt(4, 5, base.Add(1))})
 	require.Len(t, runs, 2)
 	require.Nil(t, runs[0].runs[1].after)
 	require.NotNil(t, runs[1].runs[0].after)
+}
+
+// Also a fire claimed later waits for one that has been claimed and has not begun; an old one tried again does not.
+func TestOrderHoldsBetweenClaims(t *testing.T) {
+	l := newLauncher(time.Now, nil, nil)
+	first := l.group([]execute.Run{runAt(1, 5, base)})[0].runs[0]
+	second := l.group([]execute.Run{runAt(2, 5, base.Add(time.Second))})[0].runs[0]
+	require.Nil(t, first.after)
+	require.Equal(t, (<-chan struct{})(first.begun), second.after)
+	require.Nil(t, l.group([]execute.Run{runAt(3, 5, base.Add(-time.Hour))})[0].runs[0].after)
+	l.forget(first) // it is no longer the latest
+	third := l.group([]execute.Run{runAt(4, 5, base.Add(time.Minute))})[0].runs[0]
+	require.Equal(t, (<-chan struct{})(second.begun), third.after)
+	l.forget(third)
+	require.Empty(t, l.latest)
 }
 
 func TestStopReturnsWhatHasNotStarted(t *testing.T) {
