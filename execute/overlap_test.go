@@ -159,3 +159,24 @@ func TestAQueueDoesNotHideTheRunsOfOtherJobs(t *testing.T) {
 	require.Len(t, waiting, 1)
 	require.Equal(t, free, waiting[0].RunID)
 }
+
+// A full queue skips fires, not what is owed: further attempts, and runs somebody asked for. They come first if they are older.
+func TestAFullQueueSkipsNothingThatIsOwed(t *testing.T) {
+	f := newTables(t)
+	job, e := f.exclusive(OverlapQueue, 1)
+	who := f.join("n1")
+	first := f.claim(who, 1, e)
+	require.Len(t, first.Runs, 1)
+	f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, ATTEMPT, AVAILABLE_AT) VALUES ('a', ?, ?, 1000, 2, 1000)`, job, e.ID)
+	f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME, AVAILABLE_AT) VALUES ('a', ?, 2000, 2000)`, job)
+	owed := f.ids(`SELECT ID FROM QRTZ_RUN WHERE AVAILABLE_AT IN (1000, 2000) ORDER BY ID`)
+	f.claim(who, 3, first.Moved...)
+	require.Equal(t, owed, f.ids(`SELECT ID FROM QRTZ_RUN WHERE STATE = 'PENDING' AND AVAILABLE_AT <= 2000 ORDER BY ID`))
+	f.succeed(first.Runs...)
+	for _, id := range owed {
+		runs := f.claimWaiting(who, f.allIDs()...)
+		require.Len(t, runs, 1)
+		require.Equal(t, id, runs[0].ID)
+		f.succeed(runs...)
+	}
+}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"database/sql"
 	"syscall"
 	"testing"
@@ -111,9 +112,35 @@ func (c *cluster) completed(end time.Time) {
 	c.eventually("schedules complete", time.Until(end)+30*time.Second, func() bool {
 		return c.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE STATE <> 'COMPLETE'`) == 0
 	})
+	defer c.logUnfinished()
 	c.eventually("runs finish", 60*time.Second, func() bool {
 		return c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE IN ('PENDING', 'RUNNING')`) == 0
 	})
+}
+
+// logUnfinished says which runs a failed test was waiting for.
+func (c *cluster) logUnfinished() {
+	if !c.t.Failed() {
+		return
+	}
+	rows, err := c.db.QueryContext(context.Background(), `
+SELECT CONCAT_WS(' ', 'run', R.ID, 'of execute', R.EXECUTE_ID, 'fire', R.FIRE_TIME, 'attempt', R.ATTEMPT, R.STATE, 'on', R.HOST_IP, R.INSTANCE,
+       'claimed', R.CLAIMED_AT, 'available', R.AVAILABLE_AT, 'key', R.OVERLAP_KEY, 'recovers', R.RECOVERS, J.OVERLAP, J.HISTORY)
+  FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID WHERE R.STATE IN ('PENDING', 'RUNNING') ORDER BY R.ID LIMIT 20`)
+	if err != nil {
+		c.t.Log(err)
+		return
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err == nil {
+			c.t.Log(text)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		c.t.Log(err)
+	}
 }
 
 // innodb are the server's counters of contention.
