@@ -38,19 +38,23 @@ func (p *Poller) dispatchLoop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	pacer := outage.New(p.cfg.Log, "claim")
+	var wake, freed <-chan struct{} = p.wake, p.pool.Freed()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-		case <-p.wake:
-		case <-p.pool.Freed():
+		case <-wake:
+		case <-freed:
 		}
 		if ctx.Err() != nil {
 			return
 		}
 		wait, err := p.dispatch(ctx)
 		timer.Reset(pacer.Next(err, wait))
+		if wake, freed = p.wake, p.pool.Freed(); err != nil {
+			wake, freed = nil, nil // only the pause ends a pause: slots that a failed claim gives back do not
+		}
 	}
 }
 

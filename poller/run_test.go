@@ -48,6 +48,20 @@ func TestPollsKeepTheBeatThroughAnOutage(t *testing.T) {
 	})
 }
 
+func TestFailingClaimsPauseThoughSlotsComeFree(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		for id := range int64(150) { // no crowd, and more than one claim has slots for
+			b.put(every(id+1, time.Hour, now.Add(4*time.Second)))
+		}
+		b.start()
+		rest(3 * time.Second)
+		b.store.set(func() { b.store.err = errAway })
+		rest(1050 * time.Millisecond) // the first pause is 50 ms at least
+		require.Equal(b.t, 1, b.calls("Claim"), "the slots that it gives back do not end the pause")
+		b.store.set(func() { b.store.err = nil })
+	})
+}
+
 func TestAClaimThatFailsIsTriedAgain(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
 		b.put(every(1, time.Hour, now.Add(2*time.Second)))
