@@ -32,7 +32,10 @@ type Options struct {
 	// The table has the columns EXECUTE_ID, FIRE_TIME, ATTEMPT, NODE and STARTED_AT, times in
 	// milliseconds, and may have FINISHED_AT. An account is taken as complete for every execute that it
 	// mentions. What it says of runs without a schedule is ignored: nothing identifies them.
-	Record      []Start
+	//
+	// Record is called once the snapshot has been taken, so that it knows of every start that the
+	// snapshot shows; what it knows of later ones is not held against anybody.
+	Record      func() ([]Start, error)
 	RecordTable string
 }
 
@@ -232,7 +235,7 @@ func (a *audit) judgeRun(r runRow) {
 			a.report.add(noNode, r.ExecuteID, r.at(), "run %d is %s, but its node %q (instance %d) is unknown", r.ID, r.State, r.Node.String, r.Instance.Int64)
 		}
 	case statePending, stateSkipped:
-		if len(account) > 0 {
+		if len(account) > 0 && !account[0].StartedAt.After(a.now) {
 			a.report.add(noRun, r.ExecuteID, r.at(), "a handler was started, but run %d is %s", r.ID, r.State)
 		}
 	}
@@ -331,7 +334,7 @@ func (a *audit) finish() Report {
 	for key, starts := range a.starts {
 		s := starts[0]
 		switch {
-		case s.FireTime.Before(a.opts.From) || s.FireTime.After(a.opts.Until):
+		case s.FireTime.Before(a.opts.From), s.FireTime.After(a.opts.Until), s.StartedAt.After(a.now):
 		case a.lossy[key.execute]:
 			a.report.Unscheduled++
 			a.report.note(unscheduled, key.execute, s.FireTime, "started %s, at no fire of the schedule as it is stored", startsOf(starts))

@@ -153,7 +153,7 @@ func TestViolationsAreFound(t *testing.T) {
 				}
 				w.exec(statement, args...)
 			}
-			r := w.check(func(o *check.Options) { o.Record = c.record })
+			r := w.check(func(o *check.Options) { o.Record = told(c.record) })
 			assert.False(t, r.Ok())
 			assert.Equal(t, 1, c.want(r), "how many")
 			assert.Equal(t, 1, r.Double+r.Missing+r.Early+r.NoNode+r.NoRun, "nothing else")

@@ -102,7 +102,14 @@ SELECT COUNT(*) FROM information_schema.COLUMNS
 
 // readStarts is the handlers' account, from both places.
 func (a *audit) readStarts(ctx context.Context, tx *sqlx.Tx) ([]Start, error) {
-	starts := slices.Clone(a.opts.Record)
+	var starts []Start
+	if a.opts.Record != nil {
+		some, err := a.opts.Record()
+		if err != nil {
+			return nil, fmt.Errorf("read the handlers' account: %w", err)
+		}
+		starts = slices.Clone(some)
+	}
 	if a.opts.RecordTable == "" {
 		return starts, nil
 	}
