@@ -38,6 +38,11 @@ func (c cluster) Resuming() (time.Time, bool) {
 	return v.Resuming()
 }
 
+func (c cluster) OffSince(class string) time.Time {
+	v := c.Member.View()
+	return v.OffSince(class)
+}
+
 func (c cluster) Rank(class string, id int64) int {
 	v := c.Member.View()
 	return v.Rank(class, id)

@@ -221,14 +221,19 @@ func (h *Handler) applyPolicies(ctx context.Context, view node.View) error {
 }
 
 // moveOnOff moves on, without running, what nobody may claim because its app, or every node with its class, is
-// switched off. The time spent off is not a misfire.
+// switched off. The time spent off is not a misfire; what was due before, and was not claimed in time, is one.
 func (h *Handler) moveOnOff(ctx context.Context, view node.View) error {
 	off, now := view.ClassesOff(), h.nodes.Now()
 	return h.eachPage(ctx, execute.Executing,
 		func() ([]*execute.Execute, error) {
 			return h.executes.Overdue(ctx, execute.Executing, off, epoch, now, page)
 		},
-		func(e *execute.Execute) execute.Move { return e.Resume(now.Add(time.Millisecond)) })
+		func(e *execute.Execute) execute.Move {
+			if since := view.OffSince(e.Class); e.Next.Before(since) {
+				return e.Repair(since.Add(-time.Millisecond))
+			}
+			return e.Resume(now.Add(time.Millisecond))
+		})
 }
 
 // moveOnPaused does the same for paused executes, of whatever class.

@@ -107,6 +107,24 @@ func TestTheAppOffMovesEverythingOn(t *testing.T) {
 	})
 }
 
+func TestWhatWasDueBeforeTheAppWasOffIsOwed(t *testing.T) {
+	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
+		c.view.AppOn, c.view.AppSwitchedAt = false, now.Add(-5*time.Second)
+		c.add(1, "tick", time.Second, now.Add(-7*time.Second))
+		c.add(2, "tick", time.Second, now.Add(-5*time.Second))
+		require.NoError(t, h.comeBy(t.Context()))
+		runs := map[int64]int64{}
+		for _, m := range c.moves {
+			for _, r := range m.Runs {
+				runs[m.Execute.ID] += r.Count
+			}
+		}
+		require.Equal(t, map[int64]int64{1: 2}, runs)
+		require.True(t, c.rows[1].Next.After(now))
+		require.True(t, c.rows[2].Next.After(now))
+	})
+}
+
 func TestNewExecutesAreBegun(t *testing.T) {
 	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
 		for id, class := range []string{"tick", "off", "gone"} {

@@ -200,10 +200,13 @@ func (m *Member) Refresh(ctx context.Context) error {
 		}
 	}
 	if off := !v.AppOn || !v.Me.On; off && v.Me.Instance != 0 && v.Me.OffSince.IsZero() {
-		if err := m.store.SawOff(ctx, v.Me.HostIP, v.Me.Instance); err != nil {
+		since := v.switchedOff(&v.Me)
+		if err := m.store.SawOff(ctx, v.Me.HostIP, v.Me.Instance, since); err != nil {
 			return err
 		}
-		v.Me.OffSince = v.At
+		if v, err = m.read(ctx); err != nil {
+			return err
+		}
 	}
 	m.mu.Lock()
 	m.view = v

@@ -139,16 +139,16 @@ func (s *Store) Beat(ctx context.Context, hostIP string, instance int64, skew ti
 
 const (
 	offSinceSQL = `
-UPDATE QRTZ_NODE SET OFF_SINCE = ` + schema.NowMillisSQL + `, SWITCHED_AT = SWITCHED_AT
+UPDATE QRTZ_NODE SET OFF_SINCE = ?, SWITCHED_AT = SWITCHED_AT
  WHERE APPLICATION = ? AND HOST_IP = ? AND INSTANCE = ? AND OFF_SINCE IS NULL`
 	resumedSQL = `
 UPDATE QRTZ_NODE SET OFF_SINCE = NULL, SWITCHED_AT = SWITCHED_AT
  WHERE APPLICATION = ? AND HOST_IP = ? AND INSTANCE = ? AND STATE = 'Y'`
 )
 
-// SawOff notes that an instance has seen itself or its app switched off.
-func (s *Store) SawOff(ctx context.Context, hostIP string, instance int64) error {
-	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(offSinceSQL), s.app, hostIP, instance); err != nil {
+// SawOff notes since when an instance, as it has seen, is off. Noted once, it stays until Resumed.
+func (s *Store) SawOff(ctx context.Context, hostIP string, instance int64, since time.Time) error {
+	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(offSinceSQL), since.UnixMilli(), s.app, hostIP, instance); err != nil {
 		return fmt.Errorf("note that the node is off: %w", err)
 	}
 	return nil

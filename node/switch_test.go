@@ -132,7 +132,7 @@ func TestANodeThatIsStillOffDoesNotResume(t *testing.T) {
 	run(t, db, `UPDATE QRTZ_NODE SET OFF_SINCE = 5`)
 	require.NoError(t, m.Resumed(t.Context()))
 	assert.Equal(t, int64(5), readRow(t, db, "n").OffSince.Int64)
-	require.NoError(t, m.store.SawOff(t.Context(), "n", m.Self().Instance))
+	require.NoError(t, m.store.SawOff(t.Context(), "n", m.Self().Instance, time.Now()))
 	assert.Equal(t, int64(5), readRow(t, db, "n").OffSince.Int64, "the first time counts")
 }
 
@@ -158,7 +158,7 @@ func TestOurOwnWritesAreNotSwitches(t *testing.T) {
 	s := m.store
 	ours := func() {
 		require.NoError(t, s.Beat(t.Context(), self.HostIP, self.Instance, time.Minute))
-		require.NoError(t, s.SawOff(t.Context(), self.HostIP, self.Instance))
+		require.NoError(t, s.SawOff(t.Context(), self.HostIP, self.Instance, time.Now()))
 		require.NoError(t, s.Resumed(t.Context(), self.HostIP, self.Instance))
 		_, err := s.Bury(t.Context(), time.Now().Add(time.Hour))
 		require.NoError(t, err)

@@ -14,7 +14,7 @@ type Node struct {
 	Instance         int64     // 0: left the cluster, or was declared dead
 	Heartbeat        time.Time // zero: never, or left
 	SwitchedAt       time.Time // when its row was last changed by hand
-	OffSince         time.Time // it has seen itself or its app off, and not yet resumed; zero otherwise
+	OffSince         time.Time // when it or its app was switched off, if it has seen that and not yet resumed; zero otherwise
 	Classes          []string  // it has handlers for, sorted
 	ProcessID        int
 
@@ -58,6 +58,43 @@ func (v *View) Resuming() (since time.Time, ok bool) {
 		}
 	}
 	return since, true
+}
+
+// OffSince is when the last of the live nodes with a handler for a class was switched off: what was due before that
+// could have been claimed, and is owed.
+func (v *View) OffSince(class string) (last time.Time) {
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		if _, ok := slices.BinarySearch(n.Classes, class); !ok || !v.alive(n) {
+			continue
+		}
+		since := n.OffSince
+		if since.IsZero() {
+			since = v.switchedOff(n)
+		}
+		if since.After(last) {
+			last = since
+		}
+	}
+	return last
+}
+
+// switchedOff is when a node that is off went off by its switch or the app's, whichever was first. A switch that never
+// changed has been off from the beginning.
+func (v *View) switchedOff(n *Node) time.Time {
+	since := v.At
+	for _, s := range []struct {
+		off bool
+		at  time.Time
+	}{{!v.AppOn, v.AppSwitchedAt}, {!n.On && !n.StoppedByApp, n.SwitchedAt}} {
+		if s.off && s.at.Before(since) {
+			since = s.at
+		}
+	}
+	if since.IsZero() {
+		return time.UnixMilli(1)
+	}
+	return since
 }
 
 // SwitchesDiffer tells whether the switch of some node does not say what the app's does (Store.SyncSwitches).

@@ -157,6 +157,27 @@ func TestResumingCountsFromTheLastSwitch(t *testing.T) {
 	assert.False(t, ok, "it was never off")
 }
 
+func TestOffSinceIsWhenTheLastOneThatLivesWentOff(t *testing.T) {
+	at := func(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
+	off := func(name string, since, switched time.Time) Node {
+		n := live(name, "a")
+		n.On, n.OffSince, n.SwitchedAt = false, since, switched
+		return n
+	}
+	dead := off("dead", at(-1), at(-1))
+	dead.Heartbeat = at(-3600)
+	v := cluster(0, off("me", at(-9), at(-9)), off("has not seen it", time.Time{}, at(-7)), dead, live("other", "b"))
+	assert.Equal(t, at(-7), v.OffSince("a"))
+	v.Nodes[1].OffSince = at(-8)
+	assert.Equal(t, at(-8), v.OffSince("a"))
+
+	v.AppOn, v.AppSwitchedAt = false, at(-20)
+	v.Nodes[0].OffSince, v.Nodes[1].OffSince = time.Time{}, time.Time{}
+	assert.Equal(t, at(-20), v.OffSince("a"), "the app before the nodes")
+	v.AppSwitchedAt = time.Time{}
+	assert.Equal(t, time.UnixMilli(1), v.OffSince("a"), "never on")
+}
+
 func TestClasses(t *testing.T) {
 	off, dead, resuming := live("off", "a", "shared"), live("dead", "dead"), live("resuming", "resuming")
 	off.On, resuming.OffSince = false, noon

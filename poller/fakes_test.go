@@ -255,6 +255,7 @@ type fakeCluster struct {
 	off       bool
 	rank      int
 	resuming  time.Time
+	offSince  time.Time
 	elsewhere []string
 	refreshed int
 	resumed   int
@@ -291,6 +292,12 @@ func (c *fakeCluster) Resuming() (time.Time, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.resuming, !c.resuming.IsZero()
+}
+
+func (c *fakeCluster) OffSince(string) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.offSince
 }
 
 func (c *fakeCluster) Rank(string, int64) int {

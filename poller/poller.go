@@ -39,6 +39,7 @@ type Cluster interface {
 	Claiming() bool                             // this node may claim
 	Switches() (appOn, nodeOn bool)             // as last seen
 	Resuming() (since time.Time, ok bool)       // this node is on again; fires count from since
+	OffSince(class string) time.Time            // when the last node that could run it was switched off
 	Rank(class string, id int64) int            // how many nodes go before this one
 	ClaimedElsewhere(classes []string) []string // those of the classes that another node may claim
 	Refresh(ctx context.Context) error          // look again now

@@ -79,7 +79,7 @@ func (p *Poller) followSwitches(ctx context.Context, found execute.Glance) (clai
 }
 
 // resume passes over what was due while this node, and every other that could have run it, was switched
-// off. Only then does the node claim again.
+// off; what was due before, and was not claimed in time, is for its misfire policy. Only then does the node claim again.
 func (p *Poller) resume(ctx context.Context, since time.Time) error {
 	p.plan.clear()
 	classes := without(p.cfg.Classes, p.cluster.ClaimedElsewhere(p.cfg.Classes))
@@ -93,13 +93,17 @@ func (p *Poller) resume(ctx context.Context, since time.Time) error {
 		}
 		moves := make([]execute.Move, len(rows))
 		for i, e := range rows {
-			if e.Problem != nil {
+			switch off := p.cluster.OffSince(e.Class); {
+			case e.Problem != nil:
 				moves[i] = e.Break()
-			} else {
+			case e.Next.Before(off):
+				moves[i] = e.Repair(off.Add(-time.Millisecond))
+			default:
 				moves[i] = e.Resume(since)
 			}
 		}
 		done, err := p.store.Repair(ctx, p.cluster.Self(), execute.Executing, moves)
+		p.cfg.Skipped(done.Skipped)
 		if err != nil || len(done.Moved) == 0 {
 			return err // the next sweep tries again
 		}

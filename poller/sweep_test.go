@@ -113,6 +113,23 @@ func TestOnAgainPassesOverBeforeItClaims(t *testing.T) {
 	})
 }
 
+func TestOnAgainOwesWhatWasDueBeforeItWasOff(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		b.put(every(1, time.Second, now))
+		b.cluster.offSince, b.cluster.resuming = now.Add(2*time.Second), now.Add(10*time.Second)
+		rest(12 * time.Second)
+		b.swept()
+		require.Len(b.t, b.store.repaired, 2)
+		var counts []int64
+		for _, r := range b.store.repaired[0].Runs {
+			counts = append(counts, r.Count)
+		}
+		require.Equal(b.t, []int64{1, 1}, counts, "two fires: one is skipped, one still runs")
+		require.Empty(b.t, b.store.repaired[1].Runs, "the others were due while it was off")
+		require.Equal(b.t, now.Add(10*time.Second), b.store.rows[1].Next)
+	})
+}
+
 func TestOnAgainLeavesAloneWhatOthersRanMeanwhile(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
 		b.put(every(1, time.Second, now))
