@@ -224,7 +224,7 @@ func (s *Store) addSchedule(ctx context.Context, tx *sqlx.Tx, now time.Time, job
 const changeScheduleSQL = `
 UPDATE QRTZ_EXECUTE
    SET JOB_TYPE = ?, STATE = ?, CRON = ?, ZONE_ID = ?, REPEAT_COUNT = ?, REPEAT_INTERVAL = ?, START_TIME = ?, END_TIME = ?,
-       MISFIRE = ?, CATCH_UP_LIMIT = ?, NEXT_FIRE_TIME = ?, STATE_REASON = NULL
+       MISFIRE = ?, CATCH_UP_LIMIT = ?, NEXT_FIRE_TIME = ?, TIME_TRIGGERED = ?, STATE_REASON = NULL
  WHERE ID = ?`
 
 func (s *Store) changeSchedule(ctx context.Context, tx *sqlx.Tx, now time.Time, old declaredRow, d DeclaredSchedule) error {
@@ -243,13 +243,12 @@ func (s *Store) changeSchedule(ctx context.Context, tx *sqlx.Tx, now time.Time, 
 	}
 	e := old.execute(&s.schedules)
 	e.Schedule, e.Problem = schedule, nil
+	if was.Kind != d.Spec.Kind || millis(was.Start, 0) != millis(d.Spec.Start, 0) {
+		e.Fired = 0 // another series: its fires are counted anew
+	}
 	state, next := old.State, e.Next
 	if !sameRule || retired {
-		if e.Fired == 0 {
-			next = schedule.First(now)
-		} else {
-			next = schedule.After(now.Add(-time.Nanosecond), e.Fired)
-		}
+		next = e.changedNext(now)
 		switch {
 		case next.IsZero():
 			state = Complete
@@ -258,8 +257,26 @@ func (s *Store) changeSchedule(ctx context.Context, tx *sqlx.Tx, now time.Time, 
 		}
 	}
 	args := append([]any{d.Spec.Kind, state}, specColumns(d)...)
-	_, err = tx.ExecContext(ctx, s.prefix.SQL(changeScheduleSQL), append(args, nextMillis(next), old.ID)...)
+	_, err = tx.ExecContext(ctx, s.prefix.SQL(changeScheduleSQL), append(args, nextMillis(next), e.Fired, old.ID)...)
 	return err
+}
+
+// changedNext is the next fire of an execute whose schedule is now another one. What it fired before is not owed again.
+func (e *Execute) changedNext(now time.Time) time.Time {
+	if e.Fired > 0 {
+		after := now.Add(-time.Nanosecond)
+		if e.Prev.After(after) {
+			after = e.Prev
+		}
+		return e.Schedule.After(after, e.Fired)
+	}
+	first := e.Schedule.First(now)
+	if !first.After(e.Prev) {
+		if next := e.Schedule.After(e.Prev, 0); !next.IsZero() {
+			return next
+		}
+	}
+	return first
 }
 
 func sameSpec(a, b Spec) bool {

@@ -62,6 +62,35 @@ func TestNamesTheServerTakesForOneAreRefused(t *testing.T) {
 	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE`))
 }
 
+func TestAnotherStartBeginsTheCountAnew(t *testing.T) {
+	f := newTables(t)
+	at := func(start time.Time, n int) []Declaration {
+		d := declaration("once", "x")
+		d.Schedules[0].Spec = Spec{Kind: Simple, Every: time.Minute, Repeat: n, Start: start}
+		return []Declaration{d}
+	}
+	state := func() string {
+		return f.text(`SELECT CONCAT_WS(' ', STATE, TIME_TRIGGERED, (NEXT_FIRE_TIME - ?) DIV 1000) FROM QRTZ_EXECUTE`, noon.UnixMilli())
+	}
+	who := f.join("n1")
+	require.NoError(t, f.store.Declare(t.Context(), noon, at(noon, 1)))
+	f.claim(who, 1, f.due(noon)...)
+	require.Equal(t, "COMPLETE 1", state())
+	require.NoError(t, f.store.Declare(t.Context(), noon, at(noon, 1)))
+	require.Equal(t, "COMPLETE 1", state(), "nothing new")
+
+	later := noon.Add(time.Hour)
+	require.NoError(t, f.store.Declare(t.Context(), noon, at(later, 1)))
+	require.Equal(t, "EXECUTING 0 3600", state(), "once, at another time")
+	f.claim(who, 1, f.due(later)...)
+	require.Equal(t, "COMPLETE 1", state())
+
+	require.NoError(t, f.store.Declare(t.Context(), later, at(later, 3)))
+	require.Equal(t, "EXECUTING 1 3660", state(), "two more of the same series")
+	require.NoError(t, f.store.Declare(t.Context(), later, at(noon, 100)))
+	require.Equal(t, "EXECUTING 0 3660", state(), "what has run is not owed again")
+}
+
 func TestTextIsData(t *testing.T) {
 	f := newTables(t)
 	d := declaration(nasty, nasty)

@@ -56,13 +56,21 @@ func raceExclusive(t *testing.T, f *tables, jobs, rounds int) (overlaps, started
 				}
 				rand.Shuffle(len(read), func(i, j int) { read[i], read[j] = read[j], read[i] })
 				read = read[:len(read)/3]
-				won, err := store.Claim(context.Background(), who, claims(read, 1))
+				var won Applied
+				err = schema.Again(context.Background(), func() error { // a claim that gives up is tried again, as the poller does
+					won, err = store.Claim(context.Background(), who, claims(read, 1))
+					return err
+				})
 				if !noError(t, err) {
 					return
 				}
 				var ids []int64
 				_ = f.Select(&ids, `SELECT ID FROM QRTZ_RUN WHERE STATE = 'PENDING' LIMIT 100`)
-				waited, err := store.ClaimWaiting(context.Background(), who, ids)
+				var waited []Run
+				err = schema.Again(context.Background(), func() error {
+					waited, err = store.ClaimWaiting(context.Background(), who, ids)
+					return err
+				})
 				if !noError(t, err) {
 					return
 				}
