@@ -1,0 +1,218 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// The checks that package check does not make: those that need to have watched.
+
+const rowsSQL = `
+SELECT ID, APPLICATION, COALESCE(EXECUTE_ID, 0) AS EXECUTE_ID, FIRE_TIME, ATTEMPT, STATE, HOST_IP, INSTANCE, FENCE, CLAIMED_AT, FINISHED_AT,
+       LEFT(COALESCE(MESSAGE, ''), 60) AS MESSAGE
+  FROM QRTZ_RUN WHERE FIRE_TIME >= ?`
+
+// runRow is a run as it is stored.
+type runRow struct {
+	ID         int64          `db:"ID"`
+	App        string         `db:"APPLICATION"`
+	Execute    int64          `db:"EXECUTE_ID"`
+	Fire       int64          `db:"FIRE_TIME"`
+	Attempt    int            `db:"ATTEMPT"`
+	State      string         `db:"STATE"`
+	Node       sql.NullString `db:"HOST_IP"`
+	Instance   sql.NullInt64  `db:"INSTANCE"`
+	Fence      int64          `db:"FENCE"`
+	ClaimedAt  sql.NullInt64  `db:"CLAIMED_AT"`
+	FinishedAt sql.NullInt64  `db:"FINISHED_AT"`
+	Message    string         `db:"MESSAGE"`
+}
+
+func (r runRow) over() bool { return r.State != "PENDING" && r.State != "RUNNING" }
+
+func (r runRow) finding(what, format string, args ...any) finding {
+	return finding{what, r.Execute, time.UnixMilli(r.Fire), fmt.Sprintf("run %d: ", r.ID) + fmt.Sprintf(format, args...)}
+}
+
+// ownChecks looks at the runs of fires since a time, and at the accounts of all.
+func (j *judge) ownChecks(ctx context.Context, from time.Time) ([]finding, error) {
+	var rows []runRow
+	if err := j.db.SelectContext(ctx, &rows, rowsSQL, from.UnixMilli()); err != nil {
+		return nil, err
+	}
+	accounts, err := j.t.records.update() // after the rows: what they show has been told
+	if err != nil {
+		return nil, err
+	}
+	inconsistent, err := j.listed(ctx, inconsistentSQL)
+	if err != nil {
+		return nil, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	byRun := map[int64][]*account{}
+	for _, a := range accounts {
+		byRun[a.Run] = append(byRun[a.Run], a)
+	}
+	return slices.Concat(inconsistent, j.afterSwitch(rows), j.changedAfterEnd(rows), contradicted(rows, byRun), twice(byRun), outOfOrder(rows, accounts)), nil
+}
+
+// inconsistentSQL lists rows that contradict themselves, or each other.
+const inconsistentSQL = `
+SELECT 'inconsistent' AS WHAT, COALESCE(R.EXECUTE_ID, 0) AS EXECUTE_ID, R.FIRE_TIME AS AT,
+       CONCAT('run ', R.ID, ' is ', R.STATE, ', on ', COALESCE(R.HOST_IP, 'none'), ', instance ', COALESCE(R.INSTANCE, 'none'),
+              ', claimed ', COALESCE(R.CLAIMED_AT, 'never'), ', finished ', COALESCE(R.FINISHED_AT, 'never'),
+              ', overlap key ', COALESCE(R.OVERLAP_KEY, 'none'), ', job ', COALESCE(J.NAME, 'removed'), ', ', COALESCE(J.OVERLAP, '')) AS DETAIL
+  FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
+ WHERE R.STATE = 'RUNNING' AND (R.INSTANCE IS NULL OR R.HOST_IP IS NULL OR R.CLAIMED_AT IS NULL)
+    OR R.STATE = 'PENDING' AND (R.INSTANCE IS NOT NULL OR R.FINISHED_AT IS NOT NULL)
+    OR R.STATE NOT IN ('PENDING', 'RUNNING') AND R.FINISHED_AT IS NULL
+    OR R.STATE <> 'RUNNING' AND R.OVERLAP_KEY IS NOT NULL
+    OR R.STATE = 'RUNNING' AND J.OVERLAP <> 'ALLOW' AND J.NAME LIKE 'lasting%' AND R.OVERLAP_KEY IS NULL
+UNION ALL
+SELECT 'inconsistent', E.ID, COALESCE(E.NEXT_FIRE_TIME, 0),
+       CONCAT('execute is ', E.STATE, ', next ', COALESCE(E.NEXT_FIRE_TIME, 'never'), ', fired ', E.TIME_TRIGGERED, ' times of ', COALESCE(E.REPEAT_COUNT, 'any'),
+              ', ', COALESCE(E.STATE_REASON, ''))
+  FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+ WHERE E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME IS NULL
+    OR E.REPEAT_COUNT >= 0 AND E.TIME_TRIGGERED > E.REPEAT_COUNT
+    OR J.NAME LIKE 'lasting%' AND E.STATE NOT IN ('EXECUTING', 'COMPLETE')
+ LIMIT 20`
+
+// switchOff is an app or a node that was switched off: between from and until, by the database's clock, nothing may be
+// claimed. before and after are when that began at the earliest and ended at the latest.
+type switchOff struct {
+	app, node    string // node is empty if all of the app's are meant
+	before, from time.Time
+
+	mu           sync.Mutex
+	until, after time.Time
+}
+
+func (s *switchOff) end(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.until = at
+}
+
+func (s *switchOff) over(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.after = at
+}
+
+func (s *switchOff) outer() span {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return span{s.before, s.after}
+}
+
+// forbids tells whether the claim of a run was forbidden.
+func (s *switchOff) forbids(r runRow) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.from.IsZero() || s.app != r.App || s.node != "" && s.node != r.Node.String {
+		return false
+	}
+	at := time.UnixMilli(r.ClaimedAt.Int64) // cut to the millisecond
+	return at.After(s.from) && at.Before(orNow(s.until).Add(-time.Millisecond))
+}
+
+func (j *judge) sawSwitch(s *switchOff) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.switches = append(j.switches, s)
+}
+
+// afterSwitch finds claims by who was off.
+func (j *judge) afterSwitch(rows []runRow) (found []finding) {
+	for _, r := range rows {
+		if !r.Node.Valid || !r.ClaimedAt.Valid || r.State == "SKIPPED" {
+			continue
+		}
+		for _, s := range j.switches {
+			if s.forbids(r) {
+				found = append(found, r.finding("claim after a switch", "claimed at %s by %s, which was off since %s",
+					clock(time.UnixMilli(r.ClaimedAt.Int64)), r.Node.String, clock(s.from)))
+			}
+		}
+	}
+	return found
+}
+
+// changedAfterEnd finds finished runs that were changed afterwards, by a fenced node's result, for example.
+func (j *judge) changedAfterEnd(rows []runRow) (found []finding) {
+	for _, r := range rows {
+		if !r.over() {
+			if was, ok := j.ended[r.ID]; ok {
+				found = append(found, r.finding("changed after its end", "was %s, is %s", was.State, r.State))
+			}
+			continue
+		}
+		was, ok := j.ended[r.ID]
+		if ok && was != r {
+			found = append(found, r.finding("changed after its end", "was %+v, is %+v", was, r))
+		}
+		j.ended[r.ID] = r
+	}
+	return found
+}
+
+// contradicted finds results that are not what the handler returned.
+func contradicted(rows []runRow, byRun map[int64][]*account) (found []finding) {
+	for _, r := range rows {
+		ok := slices.ContainsFunc(byRun[r.ID], func(a *account) bool { return a.ok })
+		switch {
+		case r.State == "SUCCEEDED" && !ok:
+			found = append(found, r.finding("result", "SUCCEEDED, but its handler does not say so: %s", byRun[r.ID]))
+		case (r.State == "FAILED" || r.State == "CANCELLED") && ok:
+			found = append(found, r.finding("result", "%s (%s), but its handler returned nil: %s", r.State, r.Message, byRun[r.ID]))
+		}
+	}
+	return found
+}
+
+// twice finds runs that were started more than once. It does not trust what identifies a fire, only the row's id.
+func twice(byRun map[int64][]*account) (found []finding) {
+	for id, accounts := range byRun {
+		if id != 0 && len(accounts) > 1 {
+			found = append(found, finding{"double", accounts[0].Execute, accounts[0].fire(), fmt.Sprintf("run %d was started %d times: %s", id, len(accounts), accounts)})
+		}
+	}
+	return found
+}
+
+// outOfOrder finds fires of an execute that were started before earlier ones in the same process, though claimed after
+// them, and fences that do not grow.
+func outOfOrder(rows []runRow, accounts []*account) (found []finding) {
+	claimed := map[int64]int64{}
+	for _, r := range rows {
+		claimed[r.ID] = r.ClaimedAt.Int64
+	}
+	of := map[int64][]*account{}
+	for _, a := range accounts {
+		if a.Execute != 0 && a.Attempt == 1 {
+			of[a.Execute] = append(of[a.Execute], a)
+		}
+	}
+	for _, same := range of {
+		slices.SortStableFunc(same, func(a, b *account) int { return cmp.Compare(a.Fire, b.Fire) })
+		last := map[string]*account{} // by process
+		for i, a := range same {
+			if i > 0 && a.Fence < same[i-1].Fence && claimed[a.Run] > claimed[same[i-1].Run] && claimed[same[i-1].Run] > 0 {
+				found = append(found, finding{"fence", a.Execute, a.fire(), fmt.Sprintf("does not grow: %s, before that %s", a, same[i-1])})
+			}
+			if earlier := last[a.life]; earlier != nil && a.Start < earlier.Start && a.Fire > earlier.Fire &&
+				claimed[a.Run] > 0 && claimed[earlier.Run] > 0 && claimed[earlier.Run] <= claimed[a.Run] {
+				found = append(found, finding{"order", a.Execute, a.fire(), fmt.Sprintf("overtook an earlier fire: %s, but %s", a, earlier)})
+			}
+			last[a.life] = a
+		}
+	}
+	return found
+}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/qrtz-go/qrtz"
+	"github.com/qrtz-go/qrtz/internal/admin"
+	"github.com/qrtz-go/qrtz/schema"
+)
+
+// What operators and programs do to a cluster in its daily life: switches thrown and rows changed by SQL, jobs declared,
+// run, cancelled and removed by a client. While no server answers they fail, which is noted and is no fault of anybody's.
+
+// operation bounds what somebody does by hand.
+const operation = 10 * time.Second
+
+// cleanOlder is how old a run must be to be cleaned away.
+const cleanOlder = 30 * time.Second
+
+func (t *torture) try(what string, do func(ctx context.Context) error) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), operation)
+	defer cancel()
+	if err := do(ctx); err != nil {
+		t.note("%s: %v", what, err)
+		return false
+	}
+	return true
+}
+
+func (t *torture) exec(query string, args ...any) bool {
+	return t.try("SQL", func(ctx context.Context) error {
+		_, err := t.db.ExecContext(ctx, query, args...)
+		return err
+	})
+}
+
+func (t *torture) anyApp(f fault) *appUnder { return t.apps[f.dice.IntN(len(t.apps))] }
+
+// switchApp switches an app off and on again.
+func (t *torture) switchApp(f fault) {
+	a := t.anyApp(f)
+	if !a.change.take() {
+		return
+	}
+	defer a.change.free()
+	t.note("app %s: N for %s", a.name, short(f.last))
+	t.switched(a, "", f.last,
+		`UPDATE QRTZ_APP SET STATE = ? WHERE APPLICATION = ?`, a.name)
+	t.note("app %s: Y", a.name)
+}
+
+// switchNode switches a node off and on again.
+func (t *torture) switchNode(f fault) {
+	a := t.anyApp(f)
+	if !a.change.take() { // one switch of an app at a time: there is always a node to do the work
+		return
+	}
+	defer a.change.free()
+	id := pick(f.dice, t.processesOf(a.name)...).id
+	t.note("node %s-%s: N for %s", a.name, id, short(f.last))
+	t.switched(a, id, f.last,
+		`UPDATE QRTZ_NODE SET STATE = ? WHERE APPLICATION = ? AND HOST_IP = ?`, a.name, id)
+	t.note("node %s-%s: Y", a.name, id)
+}
+
+// switched throws a switch to N and back, and has it on record by the database's clock between which times nobody may claim.
+func (t *torture) switched(a *appUnder, node string, last time.Duration, query string, args ...any) {
+	off := func(state string) error { return t.insist(query, append([]any{state}, args...)...) }
+	before := time.Now().Truncate(time.Millisecond) // as exactly as the server notes it
+	if err := off("N"); err != nil {
+		t.judge.blame("switch off: %v", err)
+		return
+	}
+	s := &switchOff{app: a.name, node: node, before: before, from: t.databaseTime()}
+	t.judge.sawSwitch(s)
+	t.wait(last)
+	s.end(t.databaseTime())
+	if err := off("Y"); err != nil {
+		t.judge.blame("switch on: %v", err)
+	}
+	s.over(time.Now())
+}
+
+// databaseTime is the database's clock, as soon as it can be read; if it cannot, the zero time.
+func (t *torture) databaseTime() time.Time {
+	var micros int64
+	err := t.persist(func(ctx context.Context) error {
+		return t.db.QueryRowContext(ctx, `SELECT `+schema.NowSQL).Scan(&micros)
+	})
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros)
+}
+
+// passing picks the name of a job that comes and goes; "" if there is none.
+func (a *appUnder) anyPassing(f fault) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.passing) == 0 {
+		return ""
+	}
+	return a.passing[f.dice.IntN(len(a.passing))]
+}
+
+// declareSome adds a job that comes and goes, or declares one anew with other schedules and rules.
+func (t *torture) declareSome(f fault) {
+	a := t.anyApp(f)
+	name := a.anyPassing(f)
+	if name == "" || f.dice.IntN(3) > 0 {
+		a.mu.Lock()
+		a.declared++
+		name = fmt.Sprintf("passing %d", a.declared)
+		a.mu.Unlock()
+	}
+	j := jobNamed(name)
+	now := time.Now()
+	for k := range 1 + f.dice.IntN(4) {
+		s := anySchedule(f.dice, now, t.until)
+		s.Name = fmt.Sprint(k)
+		j.Schedules = append(j.Schedules, s)
+	}
+	t.note("app %s: declare %q with %d schedules", a.name, name, len(j.Schedules))
+	if t.try("declare", func(ctx context.Context) error { return a.Declare(ctx, j) }) {
+		a.mu.Lock()
+		a.passing = append(a.passing, name)
+		a.mu.Unlock()
+	}
+}
+
+func (t *torture) pause(f fault) {
+	a := t.anyApp(f)
+	name := a.anyPassing(f)
+	if name == "" {
+		return
+	}
+	t.note("app %s: pause %q for %s", a.name, name, short(f.last))
+	if t.try("pause", func(ctx context.Context) error { return a.Pause(ctx, name, "") }) {
+		t.wait(f.last)
+		t.note("app %s: resume %q", a.name, name)
+		t.try("resume", func(ctx context.Context) error { return a.Resume(ctx, name, "") })
+	}
+}
+
+func (t *torture) changeBySQL(f fault) {
+	a := t.anyApp(f)
+	name := a.anyPassing(f)
+	if name == "" {
+		return
+	}
+	t.note("app %s: other intervals for %q by SQL", a.name, name)
+	t.exec(`UPDATE QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID SET E.REPEAT_INTERVAL = ?, E.CRON = ?, E.NEXT_FIRE_TIME = NULL
+ WHERE J.APPLICATION = ? AND J.NAME = ?`, 700+f.dice.IntN(3000), "0/3 * * * * ?", a.name, name)
+}
+
+// breakBySQL types a bad cron expression, and mends it later.
+func (t *torture) breakBySQL(f fault) {
+	a := t.anyApp(f)
+	name := a.anyPassing(f)
+	if name == "" {
+		return
+	}
+	t.note("app %s: a bad cron expression in %q for %s", a.name, name, short(f.last))
+	const query = `UPDATE QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID SET E.CRON = ?, E.NEXT_FIRE_TIME = NULL WHERE J.APPLICATION = ? AND J.NAME = ? AND E.JOB_TYPE = 'CRON'`
+	if t.exec(query, "0/0 banana", a.name, name) {
+		t.wait(f.last)
+		t.exec(query, "0/3 * * * * ?", a.name, name)
+	}
+}
+
+func (t *torture) remove(f fault) {
+	a := t.anyApp(f)
+	if name := a.anyPassing(f); name != "" {
+		t.note("app %s: remove %q", a.name, name)
+		t.removeJob(a, name)
+	}
+}
+
+// removeJob removes a job. From then on nobody can tell what its schedules owed.
+func (t *torture) removeJob(a *appUnder, name string) bool {
+	return t.try("remove", func(ctx context.Context) error {
+		a.mu.Lock()
+		for i, other := range a.passing {
+			if other == name {
+				a.passing = append(a.passing[:i], a.passing[i+1:]...)
+				break
+			}
+		}
+		a.mu.Unlock()
+		return a.Remove(ctx, name)
+	})
+}
+
+// enqueue has a job run once, now or soon, and some be cancelled before.
+func (t *torture) enqueue(f fault) {
+	a := t.anyApp(f)
+	name := fmt.Sprintf("lasting %d", f.dice.IntN(jobsPerApp))
+	n := 1 + f.dice.IntN(5)
+	t.note("app %s: run %q %d times by hand", a.name, name, n)
+	for range n {
+		at := time.Now().Add(time.Duration(f.dice.Int64N(int64(5 * time.Second))))
+		t.try("enqueue", func(ctx context.Context) error {
+			_, err := a.EnqueueAt(ctx, name, nil, at)
+			return err
+		})
+	}
+}
+
+func (t *torture) cancelSome(f fault) {
+	a := t.anyApp(f)
+	t.note("app %s: cancel what runs now, by SQL", a.name)
+	t.exec(`UPDATE QRTZ_RUN SET CANCEL_AT = 1 WHERE APPLICATION = ? AND STATE = 'RUNNING' ORDER BY ID LIMIT 3`, a.name)
+}
+
+// crowd has several hundred fires fall on the same instant.
+func (t *torture) crowd(f fault) {
+	a := t.anyApp(f)
+	at := time.Now().Add(time.Duration(f.dice.Int64N(int64(8 * time.Second))))
+	a.mu.Lock()
+	a.declared++
+	j := qrtz.Job{Name: fmt.Sprintf("crowd %d", a.declared), Class: "quick"}
+	a.mu.Unlock()
+	for k := range 200 + f.dice.IntN(400) {
+		s := qrtz.At(at)
+		s.Name = fmt.Sprint(k)
+		j.Schedules = append(j.Schedules, s)
+	}
+	t.note("app %s: %d fires at the same instant, in %s", a.name, len(j.Schedules), short(time.Until(at)))
+	t.try("declare", func(ctx context.Context) error { return a.Declare(ctx, j) })
+}
+
+// cleanHistory deletes old runs of the second app, as `qrtz history clean` does, while everything goes on.
+func (t *torture) cleanHistory(fault) {
+	a := t.apps[len(t.apps)-1]
+	t.note("app %s: clean the history", a.name)
+	t.judge.cleaned(a.name, time.Now().Add(-cleanOlder))
+	t.try("clean history", func(ctx context.Context) error {
+		_, err := admin.New(t.db, schema.DefaultPrefix).Clean(ctx, admin.Cleaning{OlderThan: cleanOlder, App: a.name})
+		return err
+	})
+}

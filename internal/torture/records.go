@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/qrtz-go/qrtz/internal/check"
+)
+
+// records are the handlers' own accounts, read from the files that the workers write.
+type records struct {
+	dir string
+
+	mu      sync.Mutex
+	read    map[string]int64 // how much of each file has been
+	all     []*account       // in order of reading: of each process, in order of start
+	pending map[startKey]*account
+}
+
+// startKey names a start of a handler.
+type startKey struct {
+	life  string // of a process
+	start int64
+}
+
+// account is what a handler says of itself.
+type account struct {
+	entry
+	app, node, life string
+	ended, ok       bool
+	endedAt         time.Time
+}
+
+func (a *account) startedAt() time.Time { return time.UnixMicro(a.At) }
+func (a *account) fire() time.Time      { return time.UnixMilli(a.Fire) }
+
+func (a *account) String() string {
+	end := "never ended"
+	if a.ended {
+		end = fmt.Sprintf("ended at %s, ok: %t", clock(a.endedAt), a.ok)
+	}
+	return fmt.Sprintf("by its own account: run %d of execute %d, fire %s, attempt %d, fence %d, in %s, started at %s, %s",
+		a.Run, a.Execute, clock(a.fire()), a.Attempt, a.Fence, a.life, clock(a.startedAt()), end)
+}
+
+func clock(t time.Time) string { return t.UTC().Format("15:04:05.000") }
+
+func newRecords(dir string) *records {
+	return &records{dir: dir, read: map[string]int64{}, pending: map[startKey]*account{}}
+}
+
+// update reads what has been added, and returns all accounts.
+func (r *records) update() ([]*account, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	files, err := filepath.Glob(filepath.Join(r.dir, "*.jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		if err := r.readOn(file); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return r.all[:len(r.all):len(r.all)], nil
+}
+
+func (r *records) readOn(file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if _, err := f.Seek(r.read[file], io.SeekStart); err != nil {
+		return err
+	}
+	life := strings.TrimSuffix(filepath.Base(file), ".jsonl")
+	for in := bufio.NewReader(f); ; {
+		text, err := in.ReadBytes('\n')
+		if err != nil {
+			return nil //nolint:nilerr // the end; half a line is read again when it is whole
+		}
+		r.read[file] += int64(len(text))
+		var e entry
+		if err := json.Unmarshal(bytes.TrimSpace(text), &e); err != nil {
+			return err
+		}
+		r.add(life, e)
+	}
+}
+
+func (r *records) add(life string, e entry) {
+	key := startKey{life, e.Start}
+	if e.End {
+		if a := r.pending[key]; a != nil {
+			a.ended, a.ok, a.endedAt = true, e.Ok, time.UnixMicro(e.At)
+			delete(r.pending, key)
+		}
+		return
+	}
+	parts := strings.Split(life, "-") // app-node-life
+	a := &account{entry: e, app: parts[0], node: parts[1], life: life}
+	r.all = append(r.all, a)
+	r.pending[key] = a
+}
+
+// starts are the accounts of an app, of fires in a span, as package check wants them. Of a handler that stood still with
+// its process nobody can say when it had to end.
+func (t *torture) starts(app string, from, until time.Time) ([]check.Start, error) {
+	all, err := t.records.update()
+	if err != nil {
+		return nil, err
+	}
+	var starts []check.Start
+	for _, a := range all {
+		if a.app != app || a.fire().Before(from) || a.fire().After(until) {
+			continue
+		}
+		s := check.Start{ExecuteID: a.Execute, FireTime: a.fire(), StartedAt: a.startedAt(), Attempt: a.Attempt, Node: a.node}
+		if a.ended && !t.processOf(a).stoodStill(s.StartedAt, a.endedAt) {
+			s.FinishedAt = a.endedAt
+		}
+		starts = append(starts, s)
+	}
+	return starts, nil
+}
+
+func (t *torture) processOf(a *account) *process {
+	for _, p := range t.processes {
+		if p.app == a.app && p.id == a.node {
+			return p
+		}
+	}
+	panic("account of an unknown process " + a.life)
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/qrtz-go/qrtz/internal/mysqld"
+)
+
+// servers are what the cluster's database runs on: one server, or several that replicate each other.
+type servers interface {
+	Nodes() int
+	DSN(i int, database string) string // by TCP
+	Kill(i int) error
+	Rejoin(ctx context.Context, i int) error // starts a killed one, and returns when it serves again
+	Stop(ctx context.Context) error
+}
+
+// oneServer is a private MariaDB or MySQL.
+type oneServer struct{ *mysqld.Server }
+
+func (s oneServer) Nodes() int                              { return 1 }
+func (s oneServer) DSN(_ int, database string) string       { return s.Server.DSN(database) }
+func (s oneServer) Kill(int) error                          { return s.Server.Kill() }
+func (s oneServer) Rejoin(ctx context.Context, _ int) error { return s.Restart(ctx) }
+
+func startServer(ctx context.Context, dir string) (servers, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	server, err := mysqld.Start(ctx, mysqld.Options{Dir: dir, Port: port})
+	if err != nil {
+		return nil, err
+	}
+	return oneServer{server}, nil
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}
+
+func startGalera(context.Context, string) (servers, error) {
+	return nil, errors.New("not yet")
+}
+
+// address is where a DSN points to.
+func address(dsn string) (string, error) {
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return "", err
+	}
+	if cfg.Net != "tcp" {
+		return "", fmt.Errorf("DSN by %s: want tcp, for a proxy", cfg.Net)
+	}
+	return cfg.Addr, nil
+}
+
+// redirected is a DSN that points to another address.
+func redirected(dsn, addr string) (string, error) {
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return "", err
+	}
+	cfg.Addr = addr
+	return cfg.FormatDSN(), nil
+}
+
+// version is the server's name and version, for the first line.
+func versionText(version, comment string) string {
+	if strings.Contains(strings.ToLower(version), "maria") {
+		return "MariaDB " + version
+	}
+	return "MySQL " + version + " (" + comment + ")"
+}

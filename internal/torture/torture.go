@@ -1,0 +1,296 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/qrtz-go/qrtz"
+	"github.com/qrtz-go/qrtz/schema"
+)
+
+// database is the name of the database that the cluster works on.
+const database = "torture"
+
+// stopLimit is how long a worker may take to stop beyond its DrainTimeout: handlers get their last words, results are written.
+const stopLimit = 25 * time.Second
+
+// torture is one run of the program.
+type torture struct {
+	*timeline
+	dir      string
+	duration time.Duration
+	seed     uint64
+	only     string
+	pace     pace
+
+	servers   servers
+	db        *sql.DB // straight to the first server that lives
+	dsns      []string
+	processes []*process
+	lines     []*line // of each process
+	apps      []*appUnder
+	records   *records
+	judge     *judge
+
+	from, until time.Time // of all lasting schedules
+	serverDown  trouble
+	faults      sync.WaitGroup // under way
+
+	mu   sync.Mutex
+	down []bool // servers that are
+}
+
+// appUnder is an app under torture.
+type appUnder struct {
+	name string
+	*qrtz.Scheduler
+
+	change trouble // of its switch, or of one of its nodes
+
+	mu       sync.Mutex
+	passing  []string // names of jobs that come and go
+	declared int
+}
+
+func newTorture(dir string, duration time.Duration, seed uint64, only string, t *timeline) *torture {
+	return &torture{timeline: t, dir: dir, duration: duration, seed: seed, only: only, pace: paceOf(duration)}
+}
+
+// begin starts servers and workers and declares the schedules.
+func (t *torture) begin(ctx context.Context, start func(context.Context, string) (servers, error)) (err error) {
+	if t.servers, err = start(ctx, filepath.Join(t.dir, "db")); err != nil {
+		return err
+	}
+	t.down = make([]bool, t.servers.Nodes())
+	if err := t.openDatabase(ctx); err != nil {
+		return err
+	}
+	dice := rand.New(rand.NewPCG(t.seed, 4))
+	t.from = time.Now().Add(5 * time.Second)
+	t.until = t.from.Add(t.duration)
+	for _, name := range []string{"a", "b"} {
+		if err := t.addApp(ctx, name, dice); err != nil {
+			return fmt.Errorf("app %s: %w", name, err)
+		}
+	}
+	t.records = newRecords(t.dir)
+	t.judge = newJudge(t)
+	for _, w := range []struct {
+		app, id string
+		workers int
+	}{{"a", "n1", 64}, {"a", "n2", 64}, {"a", "n3", 4}, {"b", "n1", 64}, {"b", "n2", 32}} {
+		if err := t.addWorker(w.app, w.id, w.workers, dice.Uint64()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *torture) openDatabase(ctx context.Context) error {
+	root, err := sql.Open("mysql", t.servers.DSN(0, ""))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	var version, comment string
+	if err := root.QueryRowContext(ctx, `SELECT @@version, @@version_comment`).Scan(&version, &comment); err != nil {
+		return fmt.Errorf("the server does not answer: %w", err)
+	}
+	t.note("%d × %s", t.servers.Nodes(), versionText(version, comment))
+	if _, err := root.ExecContext(ctx, `CREATE DATABASE `+database); err != nil {
+		return err
+	}
+	for i := range t.servers.Nodes() {
+		t.dsns = append(t.dsns, t.servers.DSN(i, database))
+	}
+	t.db = sql.OpenDB(&anyServer{t: t})
+	t.db.SetMaxIdleConns(4)
+	_, err = schema.Up(ctx, t.db, schema.DefaultPrefix)
+	return err
+}
+
+func (t *torture) addApp(ctx context.Context, name string, dice *rand.Rand) error {
+	cfg := t.pace.config
+	cfg.App = name
+	s, err := qrtz.Open(t.db, cfg)
+	if err != nil {
+		return err
+	}
+	a := &appUnder{name: name, Scheduler: s}
+	t.apps = append(t.apps, a)
+	jobs, schedules := lastingJobs(dice, t.from, t.until), 0
+	for _, j := range jobs {
+		schedules += len(j.Schedules)
+	}
+	if err := s.Declare(ctx, jobs...); err != nil {
+		return err
+	}
+	t.note("app %s: %d jobs with %d schedules that last, others come and go", name, len(jobs), schedules)
+	return nil
+}
+
+func (t *torture) addWorker(app, id string, workers int, seed uint64) error {
+	dsn := t.dsns[len(t.processes)%len(t.dsns)]
+	upstream, err := address(dsn)
+	if err != nil {
+		return err
+	}
+	l, err := newLine(app+"-"+id, upstream)
+	if err != nil {
+		return err
+	}
+	if dsn, err = redirected(dsn, l.addr()); err != nil {
+		return err
+	}
+	cfg := t.pace.config
+	p := &process{app: app, id: id, dir: t.dir, spec: workerSpec{
+		DSN: dsn, App: app, ID: id, Workers: workers, Seed: seed,
+		Poll: cfg.PollInterval, Misfire: cfg.MisfireInterval, MisfireAfter: cfg.MisfireAfter, NodeTimeout: cfg.NodeTimeout, Drain: cfg.DrainTimeout,
+	}}
+	t.processes, t.lines = append(t.processes, p), append(t.lines, l)
+	return p.start()
+}
+
+// run carries out the plan, checks all the while, heals everything, and checks again when all is done.
+func (t *torture) run(ctx context.Context) error {
+	faults := plan(t.seed, t.duration, t.pace, t.only)
+	t.note("%d faults planned", len(faults))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var checks sync.WaitGroup
+	checks.Go(func() {
+		if err := t.watch(ctx); err != nil {
+			cancel(err)
+		}
+	})
+	start := t.from.Add(2 * time.Second)
+	for _, f := range faults {
+		if !sleepUntil(ctx, start.Add(f.at)) {
+			break
+		}
+		t.faults.Go(func() { f.kind.do(t, f) })
+	}
+	sleepUntil(ctx, t.until)
+	t.faults.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	t.note("nothing goes wrong any more: within %s everything must be right", t.pace.settle())
+	left, err := t.settle(ctx)
+	cancel(nil)
+	checks.Wait()
+	switch {
+	case err != nil:
+		return err
+	case len(left) > 0:
+		return t.judge.fail(ctx, left)
+	}
+	if err := t.stopAll(); err != nil {
+		return err
+	}
+	return t.judge.final(context.WithoutCancel(ctx))
+}
+
+// watch checks every few seconds, until ctx ends.
+func (t *torture) watch(ctx context.Context) error {
+	ticker := time.NewTicker(t.pace.checks)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		for _, p := range t.processes {
+			if err, died := p.died(); died {
+				return fmt.Errorf("worker %s-%s has ended by itself: %w", p.app, p.id, or2(err, errors.New("exit code 0")))
+			}
+		}
+		if err := t.judge.look(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+func or2(err, otherwise error) error {
+	if err == nil {
+		return otherwise
+	}
+	return err
+}
+
+// settle waits until every lasting schedule is COMPLETE and nothing waits or runs. It returns what is left when the
+// time for that is over.
+func (t *torture) settle(ctx context.Context) (left []finding, err error) {
+	limit := time.Now().Add(t.pace.settle())
+	for {
+		left, err := t.judge.unfinished(ctx)
+		if err != nil || len(left) == 0 || time.Now().After(limit) {
+			return left, err
+		}
+		if !sleepUntil(ctx, time.Now().Add(time.Second)) {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// stopAll stops the workers in order.
+func (t *torture) stopAll() error {
+	t.note("stopping all workers")
+	errs := make([]error, len(t.processes))
+	var all sync.WaitGroup
+	for i, p := range t.processes {
+		all.Go(func() { errs[i] = p.stop(stopLimit + t.pace.config.DrainTimeout) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// end leaves nothing behind but the directory.
+func (t *torture) end() error {
+	for _, p := range t.processes {
+		if p.ended() != nil {
+			p.kill()
+		}
+	}
+	for _, l := range t.lines {
+		l.cut()
+	}
+	var err error
+	if t.db != nil {
+		err = t.db.Close()
+	}
+	if t.servers != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		err = errors.Join(err, t.servers.Stop(ctx))
+	}
+	if err == nil {
+		_ = os.RemoveAll(filepath.Join(t.dir, "db")) // large, and of no use to anybody
+	}
+	return err
+}
+
+// sleepUntil waits; false if ctx ended before.
+func sleepUntil(ctx context.Context, at time.Time) bool {
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func (t *torture) processesOf(app string) []*process {
+	return slices.DeleteFunc(slices.Clone(t.processes), func(p *process) bool { return p.app != app })
+}
