@@ -25,6 +25,11 @@ func dsn(network, addr, database string) string {
 	return cfg.FormatDSN()
 }
 
+// TCP formats the DSN of root on the private server that listens on a port of 127.0.0.1.
+func TCP(port int, database string) string {
+	return dsn("tcp", fmt.Sprintf("127.0.0.1:%d", port), database)
+}
+
 // socketPath returns where the server of dir has its socket: in dir itself or,
 // if that path is too long for a socket or unreadable in a DSN, in a directory
 // of this user's under the temporary one, named after dir.

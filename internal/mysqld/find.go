@@ -55,8 +55,8 @@ func lookup(name string, dirs ...string) (string, bool) {
 	return "", false
 }
 
-// isMariaDB asks the server program for its version, which takes about 10 ms.
-func isMariaDB(ctx context.Context, path string) (bool, error) {
+// IsMariaDB asks a server program for its version, which takes about 10 ms.
+func IsMariaDB(ctx context.Context, path string) (bool, error) {
 	out, err := exec.CommandContext(ctx, path, "--no-defaults", "--version").CombinedOutput()
 	if err != nil {
 		return false, fmt.Errorf("%s --version: %w: %s", path, err, strings.TrimSpace(string(out)))

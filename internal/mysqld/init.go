@@ -27,12 +27,19 @@ func (s *Server) initialise(ctx context.Context, lock *os.File) error {
 	if err := os.Mkdir(tmp, 0o700); err != nil {
 		return err
 	}
+	if err := s.account.own(tmp); err != nil {
+		return err
+	}
+	if s.opts.Empty {
+		return os.Rename(tmp, s.dataDir())
+	}
 	cmd, err := s.initCommand(ctx, tmp)
 	if err != nil {
 		return err
 	}
 	cmd.Dir, cmd.Env = s.opts.Dir, s.environ()
 	cmd.ExtraFiles = []*os.File{lock}
+	cmd.SysProcAttr = sysProcAttr(false, s.account)
 	cmd.WaitDelay = time.Second // the script's children may hold its output open
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("initialise %s with %s: %w\n%s", s.dataDir(), cmd.Path, err, out)
@@ -49,7 +56,7 @@ func (s *Server) initCommand(ctx context.Context, data string) (*exec.Cmd, error
 	if !s.mariadb {
 		return exec.CommandContext(ctx, s.path, append([]string{
 			"--no-defaults", "--initialize-insecure", "--datadir=" + data,
-		}, append(userArgs(), s.durability()...)...)...), nil
+		}, append(s.userArgs(), s.durability()...)...)...), nil
 	}
 	// The script cannot cope with a space in the path, hence the relative one.
 	dir := filepath.Dir(s.path)
@@ -61,7 +68,7 @@ func (s *Server) initCommand(ctx context.Context, data string) (*exec.Cmd, error
 		"--no-defaults", "--datadir=./" + filepath.Base(data), "--auth-root-authentication-method=normal",
 		"--force", // also where the machine's own name does not resolve, as in a bare container
 		"--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=16M",
-	}, append(userArgs(), s.durability()...)...)...), nil
+	}, append(s.userArgs(), s.durability()...)...)...), nil
 }
 
 // environ gives the server a temporary directory of its own: a server deletes, when it
@@ -69,8 +76,8 @@ func (s *Server) initCommand(ctx context.Context, data string) (*exec.Cmd, error
 func (s *Server) environ() []string { return append(os.Environ(), "TMPDIR="+s.tmpDir()) }
 
 // userArgs lets the server run as root, which it refuses unless told.
-func userArgs() []string {
-	if os.Geteuid() == 0 {
+func (s *Server) userArgs() []string {
+	if os.Geteuid() == 0 && s.account == nil {
 		return []string{"--user=root"}
 	}
 	return nil
@@ -97,7 +104,7 @@ func (s *Server) args() []string {
 		"--performance-schema=OFF",
 		"--max-connections=500",
 		"--innodb-buffer-pool-size=64M",
-	}, append(userArgs(), s.durability()...)...)
+	}, append(s.userArgs(), s.durability()...)...)
 	if s.mariadb {
 		args = append(args, "--innodb-log-file-size=16M")
 	} else {

@@ -16,4 +16,4 @@ func lockServer(string) (*os.File, error) {
 
 func ownedByUs(fs.FileInfo) bool { return false }
 
-func sysProcAttr(bool) *syscall.SysProcAttr { return nil }
+func sysProcAttr(bool, *account) *syscall.SysProcAttr { return nil }

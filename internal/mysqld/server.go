@@ -34,6 +34,12 @@ type Options struct {
 	Durable bool
 	// Args are appended to the server's command line.
 	Args []string
+	// User is the account that the server runs as when this process is root, and to
+	// which Dir is given. Empty is root itself.
+	User string
+	// Empty leaves a new data directory empty, for a server that gets its data from
+	// another: a Galera node that joins.
+	Empty bool
 
 	detached bool // outlives this process; see Shared
 }
@@ -46,6 +52,7 @@ type Server struct {
 	mariadb bool
 	socket  string
 	temp    bool // Dir is ours to remove
+	account *account
 
 	mu   sync.Mutex
 	proc *process // nil when stopped
@@ -71,7 +78,10 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{opts: opts, path: path, temp: opts.Dir == ""}
-	if s.mariadb, err = isMariaDB(ctx, path); err != nil {
+	if s.mariadb, err = IsMariaDB(ctx, path); err != nil {
+		return nil, err
+	}
+	if s.account, err = lookupAccount(opts.User); err != nil {
 		return nil, err
 	}
 	if s.temp {
@@ -96,6 +106,9 @@ func (s *Server) start(ctx context.Context) error {
 		return err
 	}
 	if s.socket, err = socketPath(dir); err != nil {
+		return err
+	}
+	if err := s.account.own(dir, s.tmpDir()); err != nil {
 		return err
 	}
 	lock, err := lockServer(dir)
@@ -132,7 +145,7 @@ func (s *Server) spawn(lock *os.File) (*process, error) {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Dir, cmd.Env = s.opts.Dir, s.environ()
 	cmd.ExtraFiles = []*os.File{lock}
-	cmd.SysProcAttr = sysProcAttr(s.opts.detached)
+	cmd.SysProcAttr = sysProcAttr(s.opts.detached, s.account)
 	proc := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
@@ -180,7 +193,7 @@ func (s *Server) waitReady(ctx context.Context) error {
 // by TCP if the server has a port, else by its socket.
 func (s *Server) DSN(database string) string {
 	if s.opts.Port != 0 {
-		return dsn("tcp", fmt.Sprintf("127.0.0.1:%d", s.opts.Port), database)
+		return TCP(s.opts.Port, database)
 	}
 	return dsn("unix", s.socket, database)
 }
