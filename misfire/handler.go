@@ -221,9 +221,10 @@ func (h *Handler) applyPolicies(ctx context.Context, view node.View) error {
 }
 
 // moveOnOff moves on, without running, what nobody may claim because its app, or every node with its class, is
-// switched off. The time spent off is not a misfire; what was due before, and was not claimed in time, is one.
+// switched off. The time spent off is not a misfire; what was due before, and was not claimed in time, is one. What has
+// become due since the view was read is left alone: it may all be on again.
 func (h *Handler) moveOnOff(ctx context.Context, view node.View) error {
-	off, now := view.ClassesOff(), h.nodes.Now()
+	off, now := view.ClassesOff(), view.At
 	return h.eachPage(ctx, execute.Executing,
 		func() ([]*execute.Execute, error) {
 			return h.executes.Overdue(ctx, execute.Executing, off, epoch, now, page)

@@ -98,12 +98,14 @@ func TestWhatIsDoneWithWhatIsOverdue(t *testing.T) {
 
 func TestTheAppOffMovesEverythingOn(t *testing.T) {
 	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
-		c.view.AppOn = false
+		c.view.AppOn, c.view.At = false, now.Add(-time.Second)
 		c.add(1, "tick", time.Second, now.Add(-time.Hour))
+		c.add(2, "tick", time.Second, now.Add(-time.Second/2))
 		require.NoError(t, h.comeBy(t.Context()))
 		require.Len(t, c.moves, 1)
 		require.Empty(t, c.moves[0].Runs)
-		require.True(t, c.rows[1].Next.After(now))
+		require.Equal(t, now, c.rows[1].Next)
+		require.Equal(t, now.Add(-time.Second/2), c.rows[2].Next, "due after the switch was read: it may be on by now")
 	})
 }
 

@@ -106,7 +106,7 @@ type audit struct {
 	starts map[attemptKey][]Start   // by the independent account; those with a run on record are removed
 	upTo   map[fireKey]int          // the highest attempt at each fire by that account
 	kept   map[int64]bool           // the executes that the account mentions
-	lossy  map[int64]bool           // the executes that have runs of which no row is kept
+	lossy  map[int64]bool           // the executes, and whether they have runs of which no row is kept
 	spans  map[lane][]span          // what ran when, of jobs that let only one run go at a time
 	late   []time.Duration
 }
@@ -333,9 +333,11 @@ func (a *audit) judgeStart(s Start) {
 func (a *audit) finish() Report {
 	for key, starts := range a.starts {
 		s := starts[0]
+		lossy, stored := a.lossy[key.execute]
 		switch {
+		case !stored: // nobody can say what it owed
 		case s.FireTime.Before(a.opts.From), s.FireTime.After(a.opts.Until), s.StartedAt.After(a.now):
-		case a.lossy[key.execute]:
+		case lossy:
 			a.report.Unscheduled++
 			a.report.note(unscheduled, key.execute, s.FireTime, "started %s, at no fire of the schedule as it is stored", startsOf(starts))
 		default:

@@ -190,7 +190,10 @@ func (e *executeRow) writesRow() bool {
 // cleaned tells whether the row of a fire may have been deleted by the job's retention rules.
 func (e *executeRow) cleaned(runs []runRow, fire, now time.Time) bool {
 	tooOld := e.KeepFor > 0 && now.Sub(fire) > time.Duration(e.KeepFor)*time.Millisecond
-	tooMany := e.KeepRuns > 0 && (len(runs) == 0 || fire.Before(runs[0].at()))
+	tooMany := e.KeepRuns > 0 && !slices.ContainsFunc(runs, func(r runRow) bool {
+		over := r.State != statePending && r.State != stateRunning
+		return over && r.Attempt == 1 && !r.at().After(fire) // the oldest go first
+	})
 	return tooOld || tooMany
 }
 

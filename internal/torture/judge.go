@@ -96,10 +96,10 @@ func (j *judge) findings(ctx context.Context, from, until time.Time, lateAfter t
 	defer cancel()
 	var sums []string
 	for _, a := range j.t.apps {
-		from, until := later(from, j.cleanedBefore(a.name)), until
+		from := later(from, j.cleanedBefore(a.name))
 		report, err := check.Run(ctx, j.t.db, string(schema.DefaultPrefix), check.Options{
 			App: a.name, From: from, Until: until, LateAfter: lateAfter, Off: j.offSpans(a.name),
-			Record: func() ([]check.Start, error) { return j.t.starts(a.name, from, until) },
+			Record: func() ([]check.Start, error) { return j.t.starts(a.name) },
 		})
 		if err != nil {
 			return nil, "", err
@@ -107,7 +107,11 @@ func (j *judge) findings(ctx context.Context, from, until time.Time, lateAfter t
 		sums = append(sums, fmt.Sprintf("app %s: %d fires, %d run, %d lost, %d skipped, late p50 %s, p99 %s, max %s", a.name,
 			report.Expected, report.Run, report.Lost, report.Skipped, report.P50, report.P99, report.Max))
 		if !report.Ok() {
-			found = append(found, ofReport(report)...)
+			passing, err := j.passing(ctx, a.name)
+			if err != nil {
+				return nil, "", err
+			}
+			found = append(found, ofReport(report, passing)...)
 		}
 	}
 	own, err := j.ownChecks(ctx, from)
@@ -119,13 +123,22 @@ func (j *judge) findings(ctx context.Context, from, until time.Time, lateAfter t
 	return slices.Concat(found, own, j.blames), strings.Join(sums, "; "), nil
 }
 
-// ofReport are the offences in a report, without what is only worth a note.
-func ofReport(r check.Report) []finding {
+// passing are the executes of an app that come and go.
+func (j *judge) passing(ctx context.Context, app string) (ids []int64, err error) {
+	err = j.db.SelectContext(ctx, &ids,
+		`SELECT E.ID FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID WHERE J.APPLICATION = ? AND J.NAME LIKE 'passing%'`, app)
+	return ids, err
+}
+
+// ofReport are the offences in a report, without what is only worth a note. What a schedule owed that was changed several
+// times, nobody can say.
+func ofReport(r check.Report, passing []int64) []finding {
 	var found []finding
 	for _, o := range r.Offenders {
-		if !slices.Contains([]string{"lost", "unscheduled", "unreadable"}, o.Kind) {
-			found = append(found, finding{o.Kind, o.ExecuteID, o.Fire, o.Detail})
+		if slices.Contains([]string{"lost", "unscheduled", "unreadable"}, o.Kind) || o.Kind == "missing" && slices.Contains(passing, o.ExecuteID) {
+			continue
 		}
+		found = append(found, finding{o.Kind, o.ExecuteID, o.Fire, o.Detail})
 	}
 	return found
 }
@@ -175,9 +188,10 @@ SELECT 'unfinished', COALESCE(EXECUTE_ID, 0), FIRE_TIME,
 // unfinished removes the jobs that come and go, and lists what is not over yet.
 func (j *judge) unfinished(ctx context.Context) ([]finding, error) {
 	for _, a := range j.t.apps {
-		a.mu.Lock()
-		names := slices.Clone(a.passing)
-		a.mu.Unlock()
+		var names []string
+		if err := j.db.SelectContext(ctx, &names, `SELECT NAME FROM QRTZ_JOB WHERE APPLICATION = ? AND NAME LIKE 'passing%'`, a.name); err != nil {
+			return nil, err
+		}
 		for _, name := range names {
 			j.t.removeJob(a, name)
 		}

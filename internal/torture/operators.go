@@ -231,13 +231,14 @@ func (t *torture) crowd(f fault) {
 	t.try("declare", func(ctx context.Context) error { return a.Declare(ctx, j) })
 }
 
-// cleanHistory deletes old runs of the second app, as `qrtz history clean` does, while everything goes on.
+// cleanHistory deletes what has succeeded in the second app some time ago, as `qrtz history clean` does, while everything
+// goes on.
 func (t *torture) cleanHistory(fault) {
 	a := t.apps[len(t.apps)-1]
 	t.note("app %s: clean the history", a.name)
 	t.judge.cleaned(a.name, time.Now().Add(-cleanOlder))
 	t.try("clean history", func(ctx context.Context) error {
-		_, err := admin.New(t.db, schema.DefaultPrefix).Clean(ctx, admin.Cleaning{OlderThan: cleanOlder, App: a.name})
+		_, err := admin.New(t.db, schema.DefaultPrefix).Clean(ctx, admin.Cleaning{OlderThan: cleanOlder, App: a.name, State: "SUCCEEDED"})
 		return err
 	})
 }

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/qrtz-go/qrtz/internal/galera"
 	"github.com/qrtz-go/qrtz/internal/mysqld"
 )
 
@@ -49,8 +49,8 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
-func startGalera(context.Context, string) (servers, error) {
-	return nil, errors.New("not yet")
+func startGalera(ctx context.Context, dir string) (servers, error) {
+	return galera.Start(ctx, galera.Options{Dir: dir})
 }
 
 // address is where a DSN points to.
