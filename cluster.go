@@ -38,19 +38,14 @@ func (c cluster) Resuming() (time.Time, bool) {
 	return v.Resuming()
 }
 
-func (c cluster) OffSince(class string) time.Time {
+func (c cluster) PassesOver(class string) (time.Time, bool) {
 	v := c.Member.View()
-	return v.OffSince(class)
+	return v.PassesOver(class)
 }
 
 func (c cluster) Rank(class string, id int64) int {
 	v := c.Member.View()
 	return v.Rank(class, id)
-}
-
-func (c cluster) ClaimedElsewhere(classes []string) []string {
-	v := c.Member.View()
-	return v.ClaimedElsewhere(classes)
 }
 
 func (c cluster) View(ctx context.Context) (node.View, error) {

@@ -45,58 +45,6 @@ func (v *View) claims(n *Node) bool {
 // Claiming tells whether this node may claim.
 func (v *View) Claiming() bool { return v.claims(&v.Me) }
 
-// Resuming tells whether this node is on again but has not yet passed over what was due while it was
-// off, and from when on fires count again.
-func (v *View) Resuming() (since time.Time, ok bool) {
-	if !v.AppOn || !v.Me.On || v.Me.OffSince.IsZero() {
-		return time.Time{}, false
-	}
-	since = v.Me.OffSince
-	for _, t := range []time.Time{v.Me.SwitchedAt, v.AppSwitchedAt} {
-		if t.After(since) {
-			since = t
-		}
-	}
-	return since, true
-}
-
-// OffSince is when the last of the live nodes with a handler for a class was switched off: what was due before that
-// could have been claimed, and is owed.
-func (v *View) OffSince(class string) (last time.Time) {
-	for i := range v.Nodes {
-		n := &v.Nodes[i]
-		if _, ok := slices.BinarySearch(n.Classes, class); !ok || !v.alive(n) {
-			continue
-		}
-		since := n.OffSince
-		if since.IsZero() {
-			since = v.switchedOff(n)
-		}
-		if since.After(last) {
-			last = since
-		}
-	}
-	return last
-}
-
-// switchedOff is when a node that is off went off by its switch or the app's, whichever was first. A switch that never
-// changed has been off from the beginning.
-func (v *View) switchedOff(n *Node) time.Time {
-	since := v.At
-	for _, s := range []struct {
-		off bool
-		at  time.Time
-	}{{!v.AppOn, v.AppSwitchedAt}, {!n.On && !n.StoppedByApp, n.SwitchedAt}} {
-		if s.off && s.at.Before(since) {
-			since = s.at
-		}
-	}
-	if since.IsZero() {
-		return time.UnixMilli(1)
-	}
-	return since
-}
-
 // SwitchesDiffer tells whether the switch of some node does not say what the app's does (Store.SyncSwitches).
 func (v *View) SwitchesDiffer() bool {
 	return slices.ContainsFunc(v.Nodes, func(n Node) bool {
@@ -160,28 +108,10 @@ func seedOf(hostIP string) uint64 {
 	return h.Sum64()
 }
 
-// ClassesOff lists the classes that live nodes handle, all of which are off.
-func (v *View) ClassesOff() []string {
-	claimed := v.ClassesClaimed()
-	return slices.DeleteFunc(v.ClassesHandled(), func(class string) bool {
-		_, ok := slices.BinarySearch(claimed, class)
-		return ok
-	})
-}
-
 // Handles tells whether some live node has a handler for a class.
 func (v *View) Handles(class string) bool {
 	return slices.ContainsFunc(v.Nodes, func(n Node) bool {
 		_, ok := slices.BinarySearch(n.Classes, class)
 		return ok && v.alive(&n)
-	})
-}
-
-// ClaimedElsewhere lists those of the classes that another live node handles and may claim.
-func (v *View) ClaimedElsewhere(classes []string) []string {
-	elsewhere := v.classes(func(n *Node) bool { return n.HostIP != v.Me.HostIP && v.claims(n) })
-	return slices.DeleteFunc(slices.Clone(classes), func(class string) bool {
-		_, ok := slices.BinarySearch(elsewhere, class)
-		return !ok
 	})
 }

@@ -157,25 +157,49 @@ func TestResumingCountsFromTheLastSwitch(t *testing.T) {
 	assert.False(t, ok, "it was never off")
 }
 
-func TestOffSinceIsWhenTheLastOneThatLivesWentOff(t *testing.T) {
+// switched is a node whose own switch was set to N at a time.
+func switched(name string, at time.Time, classes ...string) Node {
+	n := live(name, classes...)
+	n.On, n.SwitchedAt = false, at
+	return n
+}
+
+func TestOffSinceTheLastSwitchThatWasStillOn(t *testing.T) {
 	at := func(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
-	off := func(name string, since, switched time.Time) Node {
-		n := live(name, "a")
-		n.On, n.OffSince, n.SwitchedAt = false, since, switched
-		return n
-	}
-	dead := off("dead", at(-1), at(-1))
-	dead.Heartbeat = at(-3600)
-	v := cluster(0, off("me", at(-9), at(-9)), off("has not seen it", time.Time{}, at(-7)), dead, live("other", "b"))
+	v := cluster(0, switched("me", at(-9), "a"), switched("has not seen it", at(-7), "a"), live("other", "b"))
+	v.Nodes[0].OffSince = at(-9)
 	assert.Equal(t, at(-7), v.OffSince("a"))
 	v.Nodes[1].OffSince = at(-8)
 	assert.Equal(t, at(-8), v.OffSince("a"))
 
 	v.AppOn, v.AppSwitchedAt = false, at(-20)
-	v.Nodes[0].OffSince, v.Nodes[1].OffSince = time.Time{}, time.Time{}
-	assert.Equal(t, at(-20), v.OffSince("a"), "the app before the nodes")
+	assert.Equal(t, at(-20), v.OffSince("b"))
+	v.AppSwitchedAt = at(-1)
+	assert.Equal(t, at(-8), v.OffSince("a"), "the nodes were first")
 	v.AppSwitchedAt = time.Time{}
-	assert.Equal(t, time.UnixMilli(1), v.OffSince("a"), "never on")
+	assert.Equal(t, time.UnixMilli(1), v.OffSince("b"), "never on")
+}
+
+func TestWhatANodePassesOverWhenItIsOnAgain(t *testing.T) {
+	at := func(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
+	dead := live("dead", "theirs")
+	dead.Heartbeat, dead.Instance = time.Time{}, 0
+	resuming := live("resuming", "both")
+	resuming.OffSince = at(-6)
+	v := cluster(0, live("me", "mine", "shared", "both", "theirs"), dead, resuming, switched("off", at(-7), "shared"))
+	v.Me.OffSince = at(-9)
+	passes := func(class string) any {
+		if from, ok := v.PassesOver(class); ok {
+			return from
+		}
+		return "nothing"
+	}
+	assert.Equal(t, at(-9), passes("mine"))
+	assert.Equal(t, at(-7), passes("shared"), "until then the other one was on")
+	assert.Equal(t, at(-6), passes("both"))
+	assert.Equal(t, "nothing", passes("theirs"), "it is dead, but nobody has switched it off: what it did not run is late")
+	v.AppSwitchedAt = at(-1)
+	assert.Equal(t, at(-9), passes("theirs"), "the app was off")
 }
 
 func TestClasses(t *testing.T) {
@@ -186,16 +210,12 @@ func TestClasses(t *testing.T) {
 
 	assert.Equal(t, []string{"b", "mine", "shared"}, v.ClassesClaimed())
 	assert.Equal(t, []string{"a", "b", "mine", "resuming", "shared"}, v.ClassesHandled())
-	assert.Equal(t, []string{"a", "resuming"}, v.ClassesOff())
+	assert.Equal(t, []string{"a"}, v.ClassesOff())
 	for class, handled := range map[string]bool{"a": true, "b": true, "mine": true, "dead": false, "nobody's": false} {
 		assert.Equal(t, handled, v.Handles(class), class)
 	}
-	asked := []string{"shared", "mine", "a", "b", "dead", "resuming"}
-	assert.Equal(t, []string{"shared", "b"}, v.ClaimedElsewhere(asked))
-	assert.Equal(t, []string{"shared", "mine", "a", "b", "dead", "resuming"}, asked, "the argument is the caller's")
 
 	v.AppOn = false
 	assert.Empty(t, v.ClassesClaimed())
-	assert.Equal(t, v.ClassesHandled(), v.ClassesOff())
-	assert.Empty(t, v.ClaimedElsewhere(asked))
+	assert.Equal(t, []string{"a", "b", "dead", "mine", "resuming", "shared"}, v.ClassesOff())
 }

@@ -256,7 +256,7 @@ type fakeCluster struct {
 	rank      int
 	resuming  time.Time
 	offSince  time.Time
-	elsewhere []string
+	elsewhere bool
 	refreshed int
 	resumed   int
 	onRefresh func(*fakeCluster)
@@ -294,10 +294,10 @@ func (c *fakeCluster) Resuming() (time.Time, bool) {
 	return c.resuming, !c.resuming.IsZero()
 }
 
-func (c *fakeCluster) OffSince(string) time.Time {
+func (c *fakeCluster) PassesOver(string) (time.Time, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.offSince
+	return c.offSince, !c.elsewhere
 }
 
 func (c *fakeCluster) Rank(string, int64) int {
@@ -305,8 +305,6 @@ func (c *fakeCluster) Rank(string, int64) int {
 	defer c.mu.Unlock()
 	return c.rank
 }
-
-func (c *fakeCluster) ClaimedElsewhere([]string) []string { return c.elsewhere }
 
 func (c *fakeCluster) Refresh(context.Context) error {
 	c.mu.Lock()

@@ -2,6 +2,8 @@ package poller
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/qrtz-go/qrtz/execute"
@@ -82,7 +84,13 @@ func (p *Poller) followSwitches(ctx context.Context, found execute.Glance) (clai
 // off; what was due before, and was not claimed in time, is for its misfire policy. Only then does the node claim again.
 func (p *Poller) resume(ctx context.Context, since time.Time) error {
 	p.plan.clear()
-	classes := without(p.cfg.Classes, p.cluster.ClaimedElsewhere(p.cfg.Classes))
+	off := map[string]time.Time{}
+	for _, class := range p.cfg.Classes {
+		if from, ok := p.cluster.PassesOver(class); ok {
+			off[class] = from
+		}
+	}
+	classes := slices.Sorted(maps.Keys(off))
 	for {
 		rows, err := p.store.Overdue(ctx, execute.Executing, classes, time.UnixMilli(1), since.Add(-time.Millisecond), maxSwept)
 		if err != nil {
@@ -93,11 +101,11 @@ func (p *Poller) resume(ctx context.Context, since time.Time) error {
 		}
 		moves := make([]execute.Move, len(rows))
 		for i, e := range rows {
-			switch off := p.cluster.OffSince(e.Class); {
+			switch from := off[e.Class]; {
 			case e.Problem != nil:
 				moves[i] = e.Break()
-			case e.Next.Before(off):
-				moves[i] = e.Repair(off.Add(-time.Millisecond))
+			case e.Next.Before(from):
+				moves[i] = e.Repair(from.Add(-time.Millisecond))
 			default:
 				moves[i] = e.Resume(since)
 			}
@@ -113,20 +121,6 @@ func (p *Poller) resume(ctx context.Context, since time.Time) error {
 	}
 	signal(p.poll)
 	return nil
-}
-
-func without(all, some []string) []string {
-	drop := map[string]bool{}
-	for _, s := range some {
-		drop[s] = true
-	}
-	var rest []string
-	for _, s := range all {
-		if !drop[s] {
-			rest = append(rest, s)
-		}
-	}
-	return rest
 }
 
 // planChanged plans the executes of ours that were added or changed by hand and fire before the next poll would see them.

@@ -133,7 +133,7 @@ func TestOnAgainOwesWhatWasDueBeforeItWasOff(t *testing.T) {
 func TestOnAgainLeavesAloneWhatOthersRanMeanwhile(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
 		b.put(every(1, time.Second, now))
-		b.cluster.resuming, b.cluster.elsewhere = now.Add(10*time.Second), []string{"tick"}
+		b.cluster.resuming, b.cluster.elsewhere = now.Add(10*time.Second), true
 		b.swept()
 		require.Empty(b.t, b.store.repaired)
 		require.Equal(b.t, 1, b.cluster.resumed)
