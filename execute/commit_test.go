@@ -20,13 +20,19 @@ type faults struct {
 	driver.Connector
 	loseAnswer, refuse atomic.Int64 // of which of the COMMITs to come; 0: of none
 	conflicts          atomic.Int64 // statements that the server refused because of other transactions
+	atCommit           atomic.Int64 // COMMITs that it refused for that reason
 }
 
 var errNoAnswer = errors.New("no answer")
 
 func (f *tables) openWithFaults() (*sqlx.DB, *faults) {
 	f.t.Helper()
-	cfg, err := mysql.ParseDSN(f.dsn)
+	return f.openFaults(f.dsn)
+}
+
+func (f *tables) openFaults(dsn string) (*sqlx.DB, *faults) {
+	f.t.Helper()
+	cfg, err := mysql.ParseDSN(dsn)
 	require.NoError(f.t, err)
 	connector, err := mysql.NewConnector(cfg)
 	require.NoError(f.t, err)
@@ -87,6 +93,9 @@ func (tx *faultyTx) Commit() error {
 		return errNoAnswer
 	}
 	if err := tx.Tx.Commit(); err != nil {
+		if schema.Retryable(err) {
+			tx.faults.atCommit.Add(1)
+		}
 		return err
 	}
 	if tx.faults.loseAnswer.Add(-1) == 0 {

@@ -10,9 +10,11 @@ import (
 	"github.com/qrtz-go/qrtz/schema"
 )
 
+// A run that is still PENDING is written, too, always something new: on a Galera cluster its claim may have been committed
+// through another node of the cluster and be about to arrive at this one. As both have written the row the later one fails.
 const handBackSQL = `
-UPDATE QRTZ_RUN SET STATE = 'PENDING', INSTANCE = NULL, HOST_IP = NULL, CLAIMED_AT = NULL, OVERLAP_KEY = NULL
- WHERE ID IN (?) AND STATE = 'RUNNING' AND INSTANCE = ?`
+UPDATE QRTZ_RUN SET STATE = 'PENDING', INSTANCE = NULL, HOST_IP = NULL, CLAIMED_AT = NULL, OVERLAP_KEY = NULL, FENCE = FENCE + 1
+ WHERE ID IN (?) AND (STATE = 'PENDING' OR STATE = 'RUNNING' AND INSTANCE = ?)`
 
 // HandBack makes runs that this instance claimed and never started PENDING again, for any node to take.
 func (s *Store) HandBack(ctx context.Context, who Instance, runIDs []int64) error {
@@ -51,6 +53,9 @@ UPDATE QRTZ_RUN R JOIN %s V ON R.EXECUTE_ID = V.EXECUTE_ID AND R.FIRE_TIME = V.F
    SET R.STATE = 'PENDING', R.INSTANCE = NULL, R.HOST_IP = NULL, R.CLAIMED_AT = NULL, R.OVERLAP_KEY = NULL
  WHERE R.STATE = 'RUNNING' AND R.INSTANCE = ?`
 
+	// Executes are written whether or not the claim is to be seen, as in handBackSQL.
+	touchExecutesSQL = `UPDATE QRTZ_EXECUTE SET FENCE = FENCE + 1, CHANGED_AT = CHANGED_AT WHERE ID IN (?)`
+
 	stillOursSQL = `SELECT E.ID FROM QRTZ_EXECUTE E JOIN %s V ON V.ID = E.ID WHERE E.CLAIM_TOKEN = V.TOKEN FOR UPDATE`
 
 	giveUpTokenSQL = `UPDATE QRTZ_EXECUTE SET CLAIM_TOKEN = NULL, CHANGED_AT = CHANGED_AT WHERE ID IN (?)`
@@ -85,8 +90,13 @@ func (s *Store) HandBackFires(ctx context.Context, who Instance, claims []Move) 
 // insertRowless gives the fires of claims that did commit a row, PENDING, if they have none.
 func (s *Store) insertRowless(ctx context.Context, tx *sqlx.Tx, claims []Move) error {
 	tokens := make([]any, 0, 2*len(claims))
-	for _, m := range claims {
+	ids := make([]int64, len(claims))
+	for i, m := range claims {
 		tokens = append(tokens, m.Execute.ID, m.token)
+		ids[i] = m.Execute.ID
+	}
+	if err := s.execIn(ctx, tx, touchExecutesSQL, ids); err != nil {
+		return err
 	}
 	var ours []int64
 	if err := tx.SelectContext(ctx, &ours, s.prefix.SQL(fmt.Sprintf(stillOursSQL, values(len(claims), "ID", "TOKEN"))), tokens...); err != nil || len(ours) == 0 {

@@ -46,7 +46,13 @@ type tables struct {
 
 func newTables(t *testing.T) *tables {
 	t.Helper()
-	f := &tables{t: t, dsn: testdb.DSN(t)}
+	return tablesIn(t, testdb.DSN(t))
+}
+
+// tablesIn is tables in an empty database.
+func tablesIn(t *testing.T, dsn string) *tables {
+	t.Helper()
+	f := &tables{t: t, dsn: dsn}
 	db, err := sqlx.Open("mysql", f.dsn)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })

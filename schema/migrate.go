@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,7 +16,7 @@ import (
 // says IF NOT EXISTS, data is only filled in where it is missing, and "column exists already" and its
 // like are no errors. That, not a lock, makes it safe for several nodes to migrate at once and for one
 // to go on where another was killed: DDL of MySQL and MariaDB is atomic statement by statement only,
-// and GET_LOCK does not reach across the nodes of a Galera cluster.
+// and GET_LOCK does not reach across the nodes of a Galera cluster (see turn.go for those).
 //
 //go:embed migrations/*.sql
 var files embed.FS
@@ -39,7 +40,7 @@ func Up(ctx context.Context, db *sql.DB, prefix Prefix) ([]Migration, error) {
 		return nil, err
 	}
 	all, err := Status(ctx, db, prefix)
-	if err != nil {
+	if err != nil || !slices.ContainsFunc(all, func(m Migration) bool { return !m.Applied }) {
 		return nil, err
 	}
 	conn, err := db.Conn(ctx)
@@ -47,6 +48,17 @@ func Up(ctx context.Context, db *sql.DB, prefix Prefix) ([]Migration, error) {
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
+	if _, err := conn.ExecContext(ctx, prefix.SQL(createSchemaTable)); err != nil {
+		return nil, fmt.Errorf("migrate: %w", err)
+	}
+	end, err := takeTurn(ctx, conn, prefix)
+	if err != nil {
+		return nil, fmt.Errorf("migrate: %w", err)
+	}
+	defer end()
+	if all, err = status(ctx, conn, prefix); err != nil { // another's turn may have been before ours
+		return nil, err
+	}
 	restore, err := allowIDZero(ctx, conn)
 	if err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
@@ -70,6 +82,15 @@ func Status(ctx context.Context, db *sql.DB, prefix Prefix) ([]Migration, error)
 	if err := prefix.Validate(); err != nil {
 		return nil, err
 	}
+	return status(ctx, db, prefix)
+}
+
+// queryer is a pool or a connection.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+func status(ctx context.Context, db queryer, prefix Prefix) ([]Migration, error) {
 	all := migrations()
 	rows, err := db.QueryContext(ctx, prefix.SQL(`SELECT VERSION FROM QRTZ_SCHEMA`))
 	if noSuchTable(err) {
@@ -134,9 +155,6 @@ const createSchemaTable = `CREATE TABLE IF NOT EXISTS QRTZ_SCHEMA (
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`
 
 func apply(ctx context.Context, conn *sql.Conn, prefix Prefix, m Migration) error {
-	if _, err := conn.ExecContext(ctx, prefix.SQL(createSchemaTable)); err != nil {
-		return err
-	}
 	if m.Version == versionWithChecks {
 		if err := refuseUnknownStates(ctx, conn, prefix); err != nil {
 			return err

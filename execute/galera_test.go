@@ -1,0 +1,358 @@
+package execute
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jmoiron/sqlx"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/internal/galera"
+	"github.com/qrtz-go/qrtz/schema"
+)
+
+// nodes are the tables of one database as the nodes of a Galera cluster see them.
+type nodes struct {
+	*tables
+	dsns   []string
+	dbs    []*sqlx.DB
+	faults []*faults
+	stores []*Store
+}
+
+func newNodes(t *testing.T, c *galera.Cluster) *nodes {
+	t.Helper()
+	name := fmt.Sprintf("d%d", time.Now().UnixNano())
+	admin, err := sql.Open("mysql", c.DSN(0, ""))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, admin.Close()) }()
+	_, err = admin.ExecContext(t.Context(), "CREATE DATABASE "+name)
+	require.NoError(t, err)
+	n := &nodes{tables: tablesIn(t, c.DSN(0, name))}
+	for i := range c.Nodes() {
+		dsn := c.DSN(i, name)
+		db, faults := n.openFaults(dsn)
+		n.dsns, n.dbs, n.faults = append(n.dsns, dsn), append(n.dbs, db), append(n.faults, faults)
+		n.stores = append(n.stores, NewStore(db, schema.DefaultPrefix, "a"))
+	}
+	n.settle()
+	return n
+}
+
+// settle waits until every node has what any of them has committed.
+func (n *nodes) settle() {
+	n.t.Helper()
+	for _, db := range n.dbs {
+		conn, err := db.Conn(n.t.Context())
+		require.NoError(n.t, err)
+		_, err = conn.ExecContext(n.t.Context(), "SET SESSION wsrep_sync_wait = 1")
+		require.NoError(n.t, err)
+		var one int
+		require.NoError(n.t, conn.QueryRowContext(n.t.Context(), "SELECT COUNT(*) FROM QRTZ_APP").Scan(&one))
+		_, err = conn.ExecContext(n.t.Context(), "SET SESSION wsrep_sync_wait = 0")
+		require.NoError(n.t, err)
+		require.NoError(n.t, conn.Close())
+	}
+}
+
+func TestAcrossTheNodesOfAGaleraCluster(t *testing.T) {
+	// One thread applies what the others commit, which is the default: a busy node is behind.
+	c, err := galera.Start(t.Context(), galera.Options{Args: []string{"--wsrep-slave-threads=1"}})
+	if errors.Is(err, galera.ErrUnavailable) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Stop(context.Background())) })
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, *nodes)
+	}{
+		{"a fire is won once and its winner's row is everywhere", raceForFires},
+		{"exclusive jobs never overlap", raceForKeys},
+		{"a run has one end", raceForEnds},
+		{"a claim that has yet to arrive is handed back", handBackBeforeArrival},
+		{"results follow their claim with wsrep_sync_wait", finishBeforeArrival},
+		{"several migrate at once", migrateAtOnce},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(t, newNodes(t, c)) })
+	}
+}
+
+const perNode = 2 // instances
+
+// race has instances on all nodes do something many times, each on its own.
+func (n *nodes) race(times int, do func(store *Store, who Instance) error) {
+	n.t.Helper()
+	var racers sync.WaitGroup
+	for i, store := range n.stores {
+		for k := range perNode {
+			who := n.join(fmt.Sprintf("n%d-%d", i, k))
+			racers.Go(func() {
+				for range times {
+					if !noError(n.t, do(store, who)) {
+						return
+					}
+				}
+			})
+		}
+	}
+	racers.Wait()
+	n.settle()
+	for i, f := range n.faults {
+		n.t.Logf("node %d refused %d statements and %d commits", i, f.conflicts.Load(), f.atCommit.Load())
+	}
+}
+
+// someOf reads the active executes, as a node that may be behind sees them, and returns a few.
+func someOf(store *Store, most int) ([]*Execute, error) {
+	all, err := store.Due(context.Background(), time.UnixMilli(1), at(1000000), func(int64, string) bool { return true })
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:min(len(all), 1+rand.N(most))], err
+}
+
+// patiently does again what lost more conflicts in a row than InTx puts up with, as the poller would.
+func patiently(do func() error) error {
+	for {
+		if err := do(); !schema.Retryable(err) {
+			return err
+		}
+	}
+}
+
+// A transaction that loses at COMMIT must not look like a winner, with rows of its own or without.
+func raceForFires(t *testing.T, n *nodes) {
+	for _, history := range []string{"ALL", "NONE"} {
+		n.exec(`DELETE FROM QRTZ_EXECUTE`)
+		n.exec(`UPDATE QRTZ_JOB SET HISTORY = ?`, history)
+		n.addMany(20)
+		n.settle()
+		type fire struct{ execute, at int64 }
+		var mu sync.Mutex
+		won, instance := map[fire]Run{}, map[int64]int64{}
+		n.race(40, func(store *Store, who Instance) error {
+			some, err := someOf(store, 5)
+			if err != nil {
+				return err
+			}
+			return patiently(func() error {
+				a, err := store.Claim(context.Background(), who, claims(some, 1))
+				mu.Lock()
+				defer mu.Unlock()
+				for _, r := range a.Runs {
+					_, taken := won[fire{r.ExecuteID, r.FireTime.UnixMilli()}]
+					assert.False(t, taken, "won twice")
+					won[fire{r.ExecuteID, r.FireTime.UnixMilli()}], instance[r.ID] = r, who.ID
+				}
+				return err
+			})
+		})
+		t.Logf("history %s: %d fires", history, len(won))
+		for i, db := range n.dbs {
+			var triggered int
+			require.NoError(t, db.Get(&triggered, `SELECT SUM(TIME_TRIGGERED) FROM QRTZ_EXECUTE`))
+			require.Equal(t, len(won), triggered, "on node %d", i)
+			if history == "NONE" {
+				continue
+			}
+			require.Equal(t, instance, holders(t, db, "RUNNING"), "on node %d", i)
+		}
+	}
+}
+
+// holders maps the runs in a state to their instances.
+func holders(t *testing.T, db *sqlx.DB, state string) map[int64]int64 {
+	t.Helper()
+	var rows []struct{ ID, Instance int64 }
+	require.NoError(t, db.Unsafe().Select(&rows, `SELECT ID AS id, INSTANCE AS instance FROM QRTZ_RUN WHERE STATE = ?`, state))
+	held := make(map[int64]int64, len(rows))
+	for _, r := range rows {
+		held[r.ID] = r.Instance
+	}
+	return held
+}
+
+func raceForKeys(t *testing.T, n *nodes) {
+	for i := range 10 {
+		job, _ := n.exclusive([]Overlap{OverlapSkip, OverlapQueue}[i%2], 2)
+		n.addTo(job)
+	}
+	n.settle()
+	var mu sync.Mutex
+	running, started := map[int64]int{}, 0
+	n.race(30, func(store *Store, who Instance) error {
+		some, err := someOf(store, 5)
+		if err != nil {
+			return err
+		}
+		var won []Run
+		if err := patiently(func() error {
+			a, err := store.Claim(context.Background(), who, claims(some, 1))
+			won = a.Runs
+			return err
+		}); err != nil {
+			return err
+		}
+		waiting, err := store.Waiting(context.Background(), []string{"tick"}, noon, 5)
+		if err != nil {
+			return err
+		}
+		var ids []int64
+		for _, w := range waiting {
+			ids = append(ids, w.RunID)
+		}
+		if err := patiently(func() error {
+			runs, err := store.ClaimWaiting(context.Background(), who, ids)
+			won = append(won, runs...)
+			return err
+		}); err != nil {
+			return err
+		}
+		mu.Lock()
+		for _, r := range won {
+			started++
+			running[r.JobID]++
+			assert.Equal(t, 1, running[r.JobID], "runs of job %d at once", r.JobID)
+		}
+		mu.Unlock()
+		time.Sleep(2 * time.Millisecond) // while they go
+		mu.Lock()
+		for _, r := range won {
+			running[r.JobID]--
+		}
+		mu.Unlock()
+		return finish(t, store, won)
+	})
+	t.Logf("%d runs", started)
+	for i, db := range n.dbs {
+		require.Empty(t, holders(t, db, "RUNNING"), "on node %d", i)
+	}
+}
+
+// finish writes that runs succeeded, which must still be their instances'.
+func finish(t *testing.T, store *Store, runs []Run) error {
+	var results []Result
+	for _, r := range runs {
+		results = append(results, Result{Run: r, State: Succeeded, Started: at(1), Finished: at(2), Progress: -1})
+	}
+	return patiently(func() error {
+		late, err := store.Complete(context.Background(), results)
+		assert.Zero(t, late)
+		return err
+	})
+}
+
+// Each run is finished by its instance and, at the same time on another node, taken for lost: one of them wins.
+func raceForEnds(t *testing.T, n *nodes) {
+	n.exec(`UPDATE QRTZ_JOB SET RECOVERY = 1`)
+	n.addMany(30)
+	finished, lost := 0, 0
+	for i := range 20 {
+		who := n.join(fmt.Sprintf("m%d", i))
+		won := n.claim(who, 1, n.due(at(1000000))...).Runs
+		n.settle()
+		var both sync.WaitGroup
+		both.Go(func() {
+			for _, r := range won {
+				assert.NoError(t, patiently(func() error {
+					late, err := n.stores[1].Complete(context.Background(), []Result{{Run: r, State: Succeeded, Started: at(1), Finished: at(2)}})
+					if err == nil {
+						finished += 1 - late
+					}
+					return err
+				}))
+			}
+		})
+		var gone []LostRun
+		both.Go(func() {
+			assert.NoError(t, patiently(func() (err error) {
+				some, err := n.stores[2].Lose(context.Background(), who.ID, "its node died")
+				gone = append(gone, some...)
+				return err
+			}))
+		})
+		both.Wait()
+		lost += len(gone)
+	}
+	n.settle()
+	t.Logf("%d finished, %d lost", finished, lost)
+	for _, db := range n.dbs {
+		var ends struct{ Succeeded, Lost, Recovered int }
+		require.NoError(t, db.Get(&ends, `SELECT COUNT(IF(STATE = 'SUCCEEDED', 1, NULL)) AS succeeded, COUNT(IF(STATE = 'LOST', 1, NULL)) AS lost,
+			COUNT(IF(STATE = 'PENDING', 1, NULL)) AS recovered FROM QRTZ_RUN`))
+		require.Equal(t, [3]int{finished, lost, lost}, [3]int{ends.Succeeded, ends.Lost, ends.Recovered})
+	}
+}
+
+// delay keeps what node 0 commits next from the other nodes for a while: they have this to do first.
+func (n *nodes) delay() { n.exec(`UPDATE MUCH SET V = V + 1`) }
+
+func (n *nodes) makeMuch() {
+	n.exec(`CREATE TABLE MUCH (ID INT PRIMARY KEY, V INT)`)
+	n.exec(`INSERT INTO MUCH SELECT SEQ, 0 FROM seq_1_to_20000`)
+	n.settle()
+}
+
+func handBackBeforeArrival(t *testing.T, n *nodes) {
+	n.makeMuch()
+	n.addMany(3)
+	who := n.join("n1")
+	n.settle()
+	for range 15 {
+		moves := claims(n.due(at(1000000)), 1)
+		pending := n.pending()
+		n.settle()
+		n.delay()
+		_, err := n.store.Claim(t.Context(), who, moves)
+		require.NoError(t, err)
+		runs := n.claimWaiting(who, pending)
+		require.Len(t, runs, 1)
+		require.NoError(t, patiently(func() error { return n.stores[1].HandBackFires(t.Context(), who, moves) }))
+		require.NoError(t, patiently(func() error { return n.stores[1].HandBack(t.Context(), who, []int64{pending}) }))
+		n.settle()
+		require.Empty(t, holders(t, n.DB, "RUNNING"))
+	}
+}
+
+func finishBeforeArrival(t *testing.T, n *nodes) {
+	n.makeMuch()
+	n.addMany(3)
+	who := n.join("n1")
+	n.settle()
+	cfg, err := mysql.ParseDSN(n.dsns[1])
+	require.NoError(t, err)
+	cfg.Params = map[string]string{"wsrep_sync_wait": "7"}
+	db, _ := n.openFaults(cfg.FormatDSN())
+	store := NewStore(db, schema.DefaultPrefix, "a")
+	for range 15 {
+		n.delay()
+		won := n.claim(who, 1, n.due(at(1000000))...).Runs
+		require.NotEmpty(t, won)
+		require.NoError(t, finish(t, store, won))
+	}
+}
+
+func migrateAtOnce(t *testing.T, n *nodes) {
+	prefix := schema.Prefix("M_")
+	var all sync.WaitGroup
+	for range 2 {
+		for _, db := range n.dbs {
+			all.Go(func() {
+				_, err := schema.Up(context.Background(), db.DB, prefix)
+				assert.NoError(t, err)
+			})
+		}
+	}
+	all.Wait()
+	n.settle()
+	for _, db := range n.dbs {
+		require.NoError(t, schema.Check(t.Context(), db.DB, prefix))
+	}
+}
