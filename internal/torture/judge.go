@@ -149,26 +149,15 @@ func (j *judge) cleanedBefore(app string) time.Time {
 	return j.clean[app]
 }
 
-// offSpans are the times in which an app was off, or the one node that could have worked.
+// offSpans are the times in which an app was off.
 func (j *judge) offSpans(app string) []check.Span {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var spans []check.Span
 	for _, s := range j.switches {
-		if s.app != app {
-			continue
-		}
-		off := []span{s.outer()}
-		if s.node != "" {
-			for i, p := range j.t.processes {
-				if p.app == app && p.id != s.node {
-					const while = 10 * time.Second
-					off = common(off, slices.Concat(p.times(while), j.t.lines[i].times(while), j.t.serverDown.times(while)))
-				}
-			}
-		}
-		for _, o := range off {
-			spans = append(spans, check.Span{From: o.from, Until: orNow(o.until)})
+		if s.app == app && s.node == "" {
+			off := s.outer()
+			spans = append(spans, check.Span{From: off.from, Until: orNow(off.until)})
 		}
 	}
 	return spans
