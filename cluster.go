@@ -33,12 +33,13 @@ func (c cluster) Switches() (appOn, nodeOn bool) {
 	return v.AppOn, v.Me.On
 }
 
-func (c cluster) Resuming() (time.Time, bool) {
+func (c cluster) Resuming() bool {
 	v := c.Member.View()
-	return v.Resuming()
+	_, ok := v.Resuming()
+	return ok
 }
 
-func (c cluster) PassesOver(class string) (time.Time, bool) {
+func (c cluster) PassesOver(class string) (from, until time.Time) {
 	v := c.Member.View()
 	return v.PassesOver(class)
 }

@@ -199,9 +199,8 @@ func (m *Member) Refresh(ctx context.Context) error {
 			return err
 		}
 	}
-	if off := !v.AppOn || !v.Me.On; off && v.Me.Instance != 0 && v.Me.OffSince.IsZero() {
-		since := v.switchedOff(&v.Me)
-		if err := m.store.SawOff(ctx, v.Me.HostIP, v.Me.Instance, since); err != nil {
+	if v.Me.Instance != 0 && v.offUnnoted() {
+		if err := m.store.SawOff(ctx, v.Me.HostIP, v.Me.Instance, v.switchedOff(&v.Me), v.appOffSince()); err != nil {
 			return err
 		}
 		if v, err = m.read(ctx); err != nil {

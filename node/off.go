@@ -36,7 +36,7 @@ func (v *View) OffSince(class string) (since time.Time) {
 		switch {
 		case !n.handles(class):
 		case !v.AppOn && n.switchedOn():
-			return orBeginning(v.AppSwitchedAt)
+			return v.appOffSince()
 		default:
 			since = later(since, v.offSince(n))
 		}
@@ -53,13 +53,26 @@ func (v *View) Resuming() (since time.Time, ok bool) {
 	return later(v.Me.OffSince, later(v.Me.SwitchedAt, v.AppSwitchedAt)), true
 }
 
-// PassesOver tells from when on this node, when it resumes, passes over the fires of a class: since the app, or the last of
-// the nodes that handle it, was switched off. If another one was on meanwhile it passes over nothing.
-func (v *View) PassesOver(class string) (from time.Time, ok bool) {
-	from = v.Me.OffSince
-	if v.AppSwitchedAt.After(from) {
-		return from, true // the app was off
+// PassesOver is the span whose fires of a class this node, when it resumes, passes over: the time in which the app was off,
+// or that in which all nodes that handle the class were, to Resuming's time. It may be empty.
+func (v *View) PassesOver(class string) (from, until time.Time) {
+	appFrom, appUntil := v.Me.AppOffSince, v.AppSwitchedAt
+	from, ok := v.nodesOffSince(class)
+	switch {
+	case !ok && appFrom.IsZero():
+		return time.Time{}, time.Time{}
+	case !ok:
+		return appFrom, appUntil
+	case !appFrom.IsZero() && appFrom.Before(from):
+		from = appFrom
 	}
+	until, _ = v.Resuming()
+	return from, until
+}
+
+// nodesOffSince is since when this node and all others that handle a class have been off; false if one was on meanwhile.
+func (v *View) nodesOffSince(class string) (since time.Time, ok bool) {
+	since = v.Me.OffSince
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		if n.HostIP == v.Me.HostIP || !n.handles(class) {
@@ -68,9 +81,22 @@ func (v *View) PassesOver(class string) (from time.Time, ok bool) {
 		if n.switchedOn() && n.OffSince.IsZero() {
 			return time.Time{}, false
 		}
-		from = later(from, v.offSince(n))
+		since = later(since, v.offSince(n))
 	}
-	return from, true
+	return since, true
+}
+
+// offUnnoted tells whether this node has yet to note that it, or its app, is off.
+func (v *View) offUnnoted() bool {
+	return (!v.AppOn || !v.Me.On) && v.Me.OffSince.IsZero() || !v.AppOn && v.Me.AppOffSince.IsZero()
+}
+
+// appOffSince is since when the app is off; zero if it is on.
+func (v *View) appOffSince() time.Time {
+	if v.AppOn {
+		return time.Time{}
+	}
+	return orBeginning(v.AppSwitchedAt)
 }
 
 // offSince is since when a node is off, or was, if it has not resumed yet.

@@ -38,6 +38,7 @@ type row struct {
 	Heartbeat    sql.NullInt64  `db:"HEARTBEAT_AT"`
 	Switched     sql.NullInt64  `db:"SWITCHED"`
 	OffSince     sql.NullInt64  `db:"OFF_SINCE"`
+	AppOffSince  sql.NullInt64  `db:"APP_OFF_SINCE"`
 	Handlers     sql.NullString `db:"HANDLERS"`
 	ProcessID    sql.NullInt64  `db:"PROCESS_ID"`
 }
@@ -45,7 +46,7 @@ type row struct {
 const readSQL = `
 SELECT ` + schema.NowSQL + ` AS NOW_MICROS, A.STATE AS APP_STATE, CAST(UNIX_TIMESTAMP(A.SWITCHED_AT) * 1000 AS SIGNED) AS APP_SWITCHED,
        N.HOST_IP, N.HOST_NAME, N.STATE, N.STOPPED_BY_APP, N.INSTANCE, N.HEARTBEAT_AT,
-       CAST(UNIX_TIMESTAMP(N.SWITCHED_AT) * 1000 AS SIGNED) AS SWITCHED, N.OFF_SINCE, N.HANDLERS, N.PROCESS_ID
+       CAST(UNIX_TIMESTAMP(N.SWITCHED_AT) * 1000 AS SIGNED) AS SWITCHED, N.OFF_SINCE, N.APP_OFF_SINCE, N.HANDLERS, N.PROCESS_ID
   FROM QRTZ_APP A LEFT JOIN QRTZ_NODE N ON N.APPLICATION = ?
  WHERE A.APPLICATION = ? ORDER BY N.HOST_IP`
 
@@ -66,7 +67,7 @@ func (s *Store) Read(ctx context.Context) (View, error) {
 		n := Node{
 			HostIP: r.HostIP.String, HostName: r.HostName.String, On: r.State.String == "Y", StoppedByApp: r.StoppedByApp.Bool,
 			Instance: r.Instance.Int64, Heartbeat: fromMillis(r.Heartbeat), SwitchedAt: fromMillis(r.Switched),
-			OffSince: fromMillis(r.OffSince), ProcessID: int(r.ProcessID.Int64), seed: seedOf(r.HostIP.String),
+			OffSince: fromMillis(r.OffSince), AppOffSince: fromMillis(r.AppOffSince), ProcessID: int(r.ProcessID.Int64), seed: seedOf(r.HostIP.String),
 		}
 		// A node of version 1.3, or a row edited by hand, has no readable list: it handles nothing.
 		if json.Unmarshal([]byte(r.Handlers.String), &n.Classes) == nil {
@@ -139,16 +140,18 @@ func (s *Store) Beat(ctx context.Context, hostIP string, instance int64, skew ti
 
 const (
 	offSinceSQL = `
-UPDATE QRTZ_NODE SET OFF_SINCE = ?, SWITCHED_AT = SWITCHED_AT
- WHERE APPLICATION = ? AND HOST_IP = ? AND INSTANCE = ? AND OFF_SINCE IS NULL`
+UPDATE QRTZ_NODE SET OFF_SINCE = COALESCE(OFF_SINCE, ?), APP_OFF_SINCE = COALESCE(APP_OFF_SINCE, ?), SWITCHED_AT = SWITCHED_AT
+ WHERE APPLICATION = ? AND HOST_IP = ? AND INSTANCE = ?`
 	resumedSQL = `
-UPDATE QRTZ_NODE SET OFF_SINCE = NULL, SWITCHED_AT = SWITCHED_AT
+UPDATE QRTZ_NODE SET OFF_SINCE = NULL, APP_OFF_SINCE = NULL, SWITCHED_AT = SWITCHED_AT
  WHERE APPLICATION = ? AND HOST_IP = ? AND INSTANCE = ? AND STATE = 'Y'`
 )
 
-// SawOff notes since when an instance, as it has seen, is off. Noted once, it stays until Resumed.
-func (s *Store) SawOff(ctx context.Context, hostIP string, instance int64, since time.Time) error {
-	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(offSinceSQL), since.UnixMilli(), s.app, hostIP, instance); err != nil {
+// SawOff notes since when an instance, as it has seen, is off, and since when its app is: zero if that is on. What is noted
+// stays until Resumed.
+func (s *Store) SawOff(ctx context.Context, hostIP string, instance int64, since, app time.Time) error {
+	appSince := sql.NullInt64{Int64: app.UnixMilli(), Valid: !app.IsZero()}
+	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(offSinceSQL), since.UnixMilli(), appSince, s.app, hostIP, instance); err != nil {
 		return fmt.Errorf("note that the node is off: %w", err)
 	}
 	return nil

@@ -98,6 +98,7 @@ func TestANodeResumesBeforeItClaims(t *testing.T) {
 			_, resuming := v.Resuming()
 			assert.False(t, resuming, "it is off")
 			assert.Equal(t, "N", readRow(t, db, "n").State, "people read there that it is off, at once")
+			assert.Equal(t, name == "app", !v.Me.AppOffSince.IsZero())
 			noted := readRow(t, db, "n").OffSince
 			require.True(t, noted.Valid)
 			refreshed(t, m)
@@ -132,7 +133,7 @@ func TestANodeThatIsStillOffDoesNotResume(t *testing.T) {
 	run(t, db, `UPDATE QRTZ_NODE SET OFF_SINCE = 5`)
 	require.NoError(t, m.Resumed(t.Context()))
 	assert.Equal(t, int64(5), readRow(t, db, "n").OffSince.Int64)
-	require.NoError(t, m.store.SawOff(t.Context(), "n", m.Self().Instance, time.Now()))
+	require.NoError(t, m.store.SawOff(t.Context(), "n", m.Self().Instance, time.Now(), time.Now()))
 	assert.Equal(t, int64(5), readRow(t, db, "n").OffSince.Int64, "the first time counts")
 }
 
@@ -158,7 +159,7 @@ func TestOurOwnWritesAreNotSwitches(t *testing.T) {
 	s := m.store
 	ours := func() {
 		require.NoError(t, s.Beat(t.Context(), self.HostIP, self.Instance, time.Minute))
-		require.NoError(t, s.SawOff(t.Context(), self.HostIP, self.Instance, time.Now()))
+		require.NoError(t, s.SawOff(t.Context(), self.HostIP, self.Instance, time.Now(), time.Now()))
 		require.NoError(t, s.Resumed(t.Context(), self.HostIP, self.Instance))
 		_, err := s.Bury(t.Context(), time.Now().Add(time.Hour))
 		require.NoError(t, err)

@@ -15,6 +15,7 @@ type Node struct {
 	Heartbeat        time.Time // zero: never, or left
 	SwitchedAt       time.Time // when its row was last changed by hand
 	OffSince         time.Time // when it or its app was switched off, if it has seen that and not yet resumed; zero otherwise
+	AppOffSince      time.Time // when its app was switched off, likewise
 	Classes          []string  // it has handlers for, sorted
 	ProcessID        int
 

@@ -188,18 +188,21 @@ func TestWhatANodePassesOverWhenItIsOnAgain(t *testing.T) {
 	resuming.OffSince = at(-6)
 	v := cluster(0, live("me", "mine", "shared", "both", "theirs"), dead, resuming, switched("off", at(-7), "shared"))
 	v.Me.OffSince = at(-9)
-	passes := func(class string) any {
-		if from, ok := v.PassesOver(class); ok {
-			return from
-		}
-		return "nothing"
+	v.Me.SwitchedAt = at(-1)
+	type passed [2]time.Time
+	passes := func(class string) passed {
+		from, until := v.PassesOver(class)
+		return passed{from, until}
 	}
-	assert.Equal(t, at(-9), passes("mine"))
-	assert.Equal(t, at(-7), passes("shared"), "until then the other one was on")
-	assert.Equal(t, at(-6), passes("both"))
-	assert.Equal(t, "nothing", passes("theirs"), "it is dead, but nobody has switched it off: what it did not run is late")
-	v.AppSwitchedAt = at(-1)
-	assert.Equal(t, at(-9), passes("theirs"), "the app was off")
+	assert.Equal(t, passed{at(-9), at(-1)}, passes("mine"))
+	assert.Equal(t, passed{at(-7), at(-1)}, passes("shared"), "until then the other one was on")
+	assert.Equal(t, passed{at(-6), at(-1)}, passes("both"))
+	assert.Zero(t, passes("theirs"), "it is dead, but nobody has switched it off: what it did not run is late")
+
+	v.Me.AppOffSince, v.AppSwitchedAt = at(-8), at(-3)
+	assert.Equal(t, passed{at(-8), at(-3)}, passes("theirs"), "only while the app was off")
+	assert.Equal(t, passed{at(-9), at(-1)}, passes("mine"))
+	assert.Equal(t, passed{at(-8), at(-1)}, passes("shared"), "first the app was off, then both of them")
 }
 
 func TestClasses(t *testing.T) {

@@ -288,16 +288,19 @@ func (c *fakeCluster) Switches() (bool, bool) {
 	return true, !c.off
 }
 
-func (c *fakeCluster) Resuming() (time.Time, bool) {
+func (c *fakeCluster) Resuming() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.resuming, !c.resuming.IsZero()
+	return !c.resuming.IsZero()
 }
 
-func (c *fakeCluster) PassesOver(string) (time.Time, bool) {
+func (c *fakeCluster) PassesOver(string) (from, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.offSince, !c.elsewhere
+	if c.elsewhere {
+		return time.Time{}, time.Time{}
+	}
+	return c.offSince, c.resuming
 }
 
 func (c *fakeCluster) Rank(string, int64) int {

@@ -34,15 +34,15 @@ type Store interface {
 
 // Cluster is what the poller needs to know of the other nodes.
 type Cluster interface {
-	Now() time.Time                            // the database's time
-	Self() execute.Instance                    // this process
-	Claiming() bool                            // this node may claim
-	Switches() (appOn, nodeOn bool)            // as last seen
-	Resuming() (since time.Time, ok bool)      // this node is on again; fires count from since
-	PassesOver(class string) (time.Time, bool) // from when on it passes over the fires before since, if it does
-	Rank(class string, id int64) int           // how many nodes go before this one
-	Refresh(ctx context.Context) error         // look again now
-	Resumed(ctx context.Context) error         // what was due while off has been passed over
+	Now() time.Time                                  // the database's time
+	Self() execute.Instance                          // this process
+	Claiming() bool                                  // this node may claim
+	Switches() (appOn, nodeOn bool)                  // as last seen
+	Resuming() bool                                  // this node is on again, but has not yet passed over what was due
+	PassesOver(class string) (from, until time.Time) // whose fires it passes over then; zero for none
+	Rank(class string, id int64) int                 // how many nodes go before this one
+	Refresh(ctx context.Context) error               // look again now
+	Resumed(ctx context.Context) error               // what was due while off has been passed over
 }
 
 // Pool is what the poller needs of the pool.

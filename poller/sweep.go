@@ -2,8 +2,6 @@ package poller
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/qrtz-go/qrtz/execute"
@@ -70,8 +68,8 @@ func (p *Poller) followSwitches(ctx context.Context, found execute.Glance) (clai
 		appOn, nodeOn = p.cluster.Switches()
 		p.cfg.Log.Info().Bool("app", appOn).Bool("node", nodeOn).Msg("switched")
 	}
-	if since, ok := p.cluster.Resuming(); ok {
-		return false, p.resume(ctx, since)
+	if p.cluster.Resuming() {
+		return false, p.resume(ctx)
 	}
 	if !p.cluster.Claiming() {
 		p.plan.clear()
@@ -82,38 +80,13 @@ func (p *Poller) followSwitches(ctx context.Context, found execute.Glance) (clai
 
 // resume passes over what was due while this node, and every other that could have run it, was switched
 // off; what was due before, and was not claimed in time, is for its misfire policy. Only then does the node claim again.
-func (p *Poller) resume(ctx context.Context, since time.Time) error {
+func (p *Poller) resume(ctx context.Context) error {
 	p.plan.clear()
-	off := map[string]time.Time{}
 	for _, class := range p.cfg.Classes {
-		if from, ok := p.cluster.PassesOver(class); ok {
-			off[class] = from
-		}
-	}
-	classes := slices.Sorted(maps.Keys(off))
-	for {
-		rows, err := p.store.Overdue(ctx, execute.Executing, classes, time.UnixMilli(1), since.Add(-time.Millisecond), maxSwept)
-		if err != nil {
-			return err
-		}
-		if len(rows) == 0 {
-			break
-		}
-		moves := make([]execute.Move, len(rows))
-		for i, e := range rows {
-			switch from := off[e.Class]; {
-			case e.Problem != nil:
-				moves[i] = e.Break()
-			case e.Next.Before(from):
-				moves[i] = e.Repair(from.Add(-time.Millisecond))
-			default:
-				moves[i] = e.Resume(since)
+		if from, until := p.cluster.PassesOver(class); !until.IsZero() {
+			if done, err := p.passOver(ctx, class, from, until); err != nil || !done {
+				return err // the next sweep tries again
 			}
-		}
-		done, err := p.store.Repair(ctx, p.cluster.Self(), execute.Executing, moves)
-		p.cfg.Skipped(done.Skipped)
-		if err != nil || len(done.Moved) == 0 {
-			return err // the next sweep tries again
 		}
 	}
 	if err := p.cluster.Resumed(ctx); err != nil {
@@ -121,6 +94,33 @@ func (p *Poller) resume(ctx context.Context, since time.Time) error {
 	}
 	signal(p.poll)
 	return nil
+}
+
+// passOver moves the executes of a class on whose fires lie between two times, and those that have come so far by their
+// misfire policy. It is not done if somebody else is at it, too.
+func (p *Poller) passOver(ctx context.Context, class string, from, until time.Time) (done bool, err error) {
+	for {
+		rows, err := p.store.Overdue(ctx, execute.Executing, []string{class}, time.UnixMilli(1), until.Add(-time.Millisecond), maxSwept)
+		if err != nil || len(rows) == 0 {
+			return err == nil, err
+		}
+		moves := make([]execute.Move, len(rows))
+		for i, e := range rows {
+			switch {
+			case e.Problem != nil:
+				moves[i] = e.Break()
+			case e.Next.Before(from):
+				moves[i] = e.Repair(from.Add(-time.Millisecond))
+			default:
+				moves[i] = e.Resume(until)
+			}
+		}
+		applied, err := p.store.Repair(ctx, p.cluster.Self(), execute.Executing, moves)
+		p.cfg.Skipped(applied.Skipped)
+		if err != nil || len(applied.Moved) == 0 {
+			return false, err
+		}
+	}
 }
 
 // planChanged plans the executes of ours that were added or changed by hand and fire before the next poll would see them.

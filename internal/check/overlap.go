@@ -30,10 +30,14 @@ type lane struct {
 }
 
 const spansSQL = `
-SELECT R.ID, R.JOB_ID, COALESCE(R.EXECUTE_ID, 0) AS EXECUTE_ID, R.FIRE_TIME, R.STATE, R.STARTED_AT, R.FINISHED_AT
+SELECT R.ID, R.JOB_ID, COALESCE(R.EXECUTE_ID, 0) AS EXECUTE_ID, R.FIRE_TIME, R.STATE,
+       GREATEST(R.STARTED_AT, COALESCE(R.CLAIMED_AT, 0)) AS STARTED_AT, R.FINISHED_AT
   FROM QRTZ_JOB J JOIN QRTZ_RUN R ON R.JOB_ID = J.ID
  WHERE J.APPLICATION = ? AND J.OVERLAP <> 'ALLOW' AND R.STARTED_AT <= ?
    AND (R.FINISHED_AT >= ? OR R.FINISHED_AT IS NULL AND R.STATE = 'RUNNING')`
+
+// A node's clock runs behind the database's by as much as answers are delayed. What it says of a start is not taken for
+// earlier than the claim, whose time is the database's.
 
 // readSpans reads when the runs went of the jobs that let only one go at a time, by their present rule. Of a run that
 // has not started by its row, or has not ended by its handler's account, nothing is known.

@@ -21,6 +21,9 @@ func (c *anyServer) Connect(ctx context.Context) (driver.Conn, error) {
 		if cfg, err = mysql.ParseDSN(dsn); err != nil {
 			return nil, err
 		}
+		if len(c.t.dsns) > 1 {
+			cfg.Params = map[string]string{"wsrep_sync_wait": "7"} // see what any server of the cluster has committed
+		}
 		connector, e := mysql.NewConnector(cfg)
 		if e != nil {
 			return nil, e

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -50,7 +52,14 @@ func freePort() (int, error) {
 }
 
 func startGalera(ctx context.Context, dir string) (servers, error) {
-	return galera.Start(ctx, galera.Options{Dir: dir})
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // user mysql must be able to enter it
+		return nil, err
+	}
+	cluster, err := galera.Start(ctx, galera.Options{Dir: dir})
+	if err != nil {
+		return nil, err
+	}
+	return cluster, nil
 }
 
 // address is where a DSN points to.
