@@ -156,13 +156,21 @@ func (r *Report) memoryTable() table {
 func (r *Report) failoverTable() table {
 	t := table{
 		title: fmt.Sprintf("Fail-over: one of %d nodes under %d fires a second", failNodes, failRate),
-		note:  fmt.Sprintf("Late is a fire by more than %d ms. Seconds count from the blow.", failLate),
+		note:  fmt.Sprintf("Late is a fire by more than %d ms. Seconds count from the blow; - is what did not happen while it was watched.", failLate),
 		head:  []string{"the node is", "fires late", "latest ms", "last of them due s", "runs lost", "on record s", "recovered s"},
 	}
 	for _, f := range r.Failover {
-		t.add(f.What, f.LateFires, f.MaxLateMs, f.UntilS, f.Lost, f.LostS, f.RecoveryS)
+		t.add(f.What, f.LateFires, f.MaxLateMs, seen(f.UntilS), f.Lost, seen(f.LostS), seen(f.RecoveryS))
 	}
 	return t
+}
+
+// seen is a time after the blow, or - for what was not seen.
+func seen(seconds float64) any {
+	if seconds == 0 {
+		return "-"
+	}
+	return seconds
 }
 
 func (r *Report) startupTable() table {
