@@ -2,6 +2,7 @@ SHELL    := /bin/bash
 NODES    ?= 3
 FOR      ?= 30s
 PKG      ?= ./...
+BENCH    ?=
 DB_DIR   ?= $(CURDIR)/.cache/db
 LINT_VERSION := v2.15.0
 LINT     := $(CURDIR)/.bin/golangci-lint
@@ -28,7 +29,8 @@ lint: $(LINT) ## golangci-lint
 fmt: $(LINT) ## format everything
 	$(LINT) fmt
 
-bench: ## measure: cron beside the other Go libraries
+bench: database ## measure: qrtz beside bare SQL, a quarter of an hour (BENCH=--quick); cron beside other Go libraries
+	go run ./cmd/qrtz bench $(BENCH)
 	cd internal/cronbench && go test -run '^$$' -bench . -benchtime 200ms
 
 check: fmt/check vet lint tidy race ## what CI runs

@@ -3,6 +3,7 @@ module github.com/qrtz-go/qrtz
 go 1.25
 
 require (
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/gofrs/flock v0.12.1
 	github.com/jmoiron/sqlx v1.4.0

@@ -122,11 +122,13 @@ func (p *Poller) lead() time.Duration {
 
 // early tells whether what is due not after until is a crowd that may be claimed early. What was claimed early holds
 // slots until its time: never more than seven eighths of the pool, for there are others.
+// It waits until there is room for a good batch of them, or slots that come free one by one would make claims of one.
 func (p *Poller) early(until time.Time) bool {
-	return p.spareForEarly() > 0 && p.plan.crowded(until, crowd)
+	return p.spareForEarly() >= max(1, min(crowd, p.mostEarly()/2)) && p.plan.crowded(until, crowd)
 }
 
-func (p *Poller) spareForEarly() int { return p.pool.Size()*7/8 - p.launcher.held() }
+func (p *Poller) mostEarly() int     { return p.pool.Size() * 7 / 8 }
+func (p *Poller) spareForEarly() int { return p.mostEarly() - p.launcher.held() }
 
 // untilNext is how long until the next claim begins: at the time of what must not be claimed early, and the lead before
 // what may.

@@ -96,6 +96,23 @@ func TestACrowdLeavesSlotsToOthers(t *testing.T) {
 	})
 }
 
+// A steady crowd holds the pool's early slots all the time, and they come free one by one.
+func TestASteadyCrowdIsClaimedInGoodBatches(t *testing.T) {
+	benched(t, 400, func(b *bench, now time.Time) {
+		const n = 4000
+		for id := range int64(n) {
+			b.put(every(id+1, time.Hour, now.Add(2*time.Second+time.Duration(id)*time.Millisecond)))
+		}
+		b.start()
+		rest(5 * time.Second)
+		require.GreaterOrEqual(b.t, len(b.begun()), 3000)
+		for _, s := range b.begun() {
+			require.Equal(b.t, s.FireTime, s.at)
+		}
+		require.Less(b.t, b.calls("Claim"), 30)
+	})
+}
+
 func TestSeveralFiresOfAnExecuteInOneClaim(t *testing.T) {
 	benched(t, 100, func(b *bench, now time.Time) {
 		b.put(every(1, 100*time.Millisecond, now.Add(-time.Second)))

@@ -34,7 +34,7 @@ func (p *Poller) sweep(ctx context.Context) error {
 	if err == nil && found.ChangedAt().After(p.lastChange) {
 		err = p.planChanged(ctx, now, found.ChangedAt())
 	}
-	if err == nil && found.Overdue && p.pool.Free() > 0 {
+	if err == nil && found.Overdue && p.pool.Free() > 0 && !p.behind() {
 		err = p.plans(ctx, func() ([]*execute.Execute, error) {
 			return p.store.Overdue(ctx, execute.Executing, p.cfg.Classes, now.Add(-p.cfg.MisfireAfter), now.Add(-grace), maxSwept)
 		})
@@ -43,6 +43,15 @@ func (p *Poller) sweep(ctx context.Context) error {
 		err = p.claimWaiting(ctx, now)
 	}
 	return err
+}
+
+// behind tells whether what this node means to claim is overdue itself. It then leaves alone what others left lying: they
+// are as busy as it is, and would race it for every fire. Those of a node that died are planned by the first poll that
+// knows.
+func (p *Poller) behind() bool {
+	early, exact := p.plan.earliest()
+	overdue := p.cluster.Now().Add(-grace)
+	return !early.IsZero() && early.Before(overdue) || !exact.IsZero() && exact.Before(overdue)
 }
 
 // tidy writes what programs of version 1.3 and people at a SQL console leave out.

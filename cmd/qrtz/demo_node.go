@@ -8,10 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/qrtz-go/qrtz/internal/child"
 )
 
 // nodeStopLimit bounds how long a node may take to drain.
@@ -24,9 +25,7 @@ type demoNode struct {
 	env  []string
 	log  string
 
-	cmd  *exec.Cmd
-	done chan struct{} // closed once the process is reaped and err is set
-	err  error
+	process *child.Process // nil once it has been killed or stopped
 }
 
 func (d *demo) startNodes(ctx context.Context, n int) error {
@@ -51,7 +50,7 @@ func (d *demo) startNodes(ctx context.Context, n int) error {
 			return fmt.Errorf("start %s: %w", id, err)
 		}
 		d.nodes = append(d.nodes, node)
-		printf(d.out, "%s is process %d\n", id, node.cmd.Process.Pid)
+		printf(d.out, "%s is process %d\n", id, node.process.PID())
 	}
 	return d.waitMet(ctx, n)
 }
@@ -95,8 +94,8 @@ func every(ctx context.Context, pause time.Duration, attempt func() (bool, error
 // unexpectedEnd is an error if a node has ended that nobody stopped.
 func (d *demo) unexpectedEnd() error {
 	for _, n := range d.nodes {
-		if n.cmd != nil && !n.running() {
-			return fmt.Errorf("%s has ended: %w\n%s", n.id, n.err, n.logTail())
+		if n.process != nil && !n.process.Running() {
+			return fmt.Errorf("%s has ended: %w\n%s", n.id, n.process.Wait(), n.logTail())
 		}
 	}
 	return nil
@@ -105,18 +104,18 @@ func (d *demo) unexpectedEnd() error {
 // stopNodes lets all nodes drain and waits for them; one that takes too long is killed.
 func (d *demo) stopNodes() {
 	for _, n := range d.nodes {
-		if n.cmd != nil {
-			_ = n.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		if n.process != nil {
+			n.process.Signal(syscall.SIGTERM)
 		}
 	}
 	limit := time.NewTimer(nodeStopLimit)
 	defer limit.Stop()
 	for _, n := range d.nodes {
-		if n.cmd == nil {
+		if n.process == nil {
 			continue
 		}
 		select {
-		case <-n.done:
+		case <-n.process.Done():
 		case <-limit.C:
 			printf(d.out, "%s did not stop within %s: killed\n", n.id, nodeStopLimit)
 			limit.Reset(0)
@@ -125,8 +124,7 @@ func (d *demo) stopNodes() {
 	}
 }
 
-// start starts the process. The goroutine that starts it keeps its thread until it ends, because Linux
-// sends the parent-death signal when the starting thread ends, not the process.
+// start starts the process.
 func (n *demoNode) start() error {
 	log, err := os.OpenFile(n.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -134,40 +132,19 @@ func (n *demoNode) start() error {
 	}
 	defer func() { _ = log.Close() }()            // the process has its own
 	cmd := exec.Command(n.args[0], n.args[1:]...) //nolint:noctx // it is stopped by signals
-	cmd.Env, cmd.Stderr, cmd.SysProcAttr = n.env, log, childAttr()
-	n.done = make(chan struct{})
-	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			n.err = cmd.Wait()
-			close(n.done)
-		}
-	}()
-	if err := <-started; err != nil {
+	cmd.Env, cmd.Stderr = n.env, log
+	process, err := child.Start(cmd)
+	if err != nil {
 		return err
 	}
-	n.cmd = cmd
+	n.process = process
 	return nil
-}
-
-func (n *demoNode) running() bool {
-	select {
-	case <-n.done:
-		return false
-	default:
-		return true
-	}
 }
 
 // kill ends the process with SIGKILL, if it still runs, and waits until it is gone.
 func (n *demoNode) kill() {
-	_ = n.cmd.Process.Kill() // it may have ended
-	<-n.done
-	n.cmd = nil
+	n.process.Kill()
+	n.process = nil
 }
 
 // logTail is the end of the node's log.

@@ -182,7 +182,7 @@ func (w *watch) perNode(counts map[string]int) string {
 	var b strings.Builder
 	for _, n := range w.nodes {
 		count := fmt.Sprint(counts[n.id])
-		if n.cmd == nil && counts[n.id] == 0 {
+		if n.process == nil && counts[n.id] == 0 {
 			count = "-"
 		}
 		fmt.Fprintf(&b, "%s %3s   ", n.id, count)
@@ -265,7 +265,7 @@ func (w *watch) restart(ctx context.Context) error {
 		return fmt.Errorf("start %s again: %w", w.victim.id, err)
 	}
 	w.dead, w.back = false, w.now()
-	w.say("STARTED %s again, process %d", w.victim.id, w.victim.cmd.Process.Pid)
+	w.say("STARTED %s again, process %d", w.victim.id, w.victim.process.PID())
 	return nil
 }
 

@@ -88,7 +88,7 @@ for itself. A DSN is that of github.com/go-sql-driver/mysql, for example ` + exa
 	root.PersistentFlags().StringVar(&g.dsn, "dsn", "", "the database, for example "+exampleDSN+" (default $"+dsnEnv+")")
 	root.PersistentFlags().StringVar(&g.prefix, "prefix", string(schema.DefaultPrefix), "what the table names begin with")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{cmd.CommandPath(), err} })
-	root.AddCommand(newMigrate(g), newNext(), newApp(g), newNode(g), newJob(g), newExecute(g), newRun(g), newHistory(g), newDemo(g))
+	root.AddCommand(newMigrate(g), newNext(), newApp(g), newNode(g), newJob(g), newExecute(g), newRun(g), newHistory(g), newDemo(g), newBench())
 	return root
 }
 
