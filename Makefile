@@ -7,12 +7,15 @@ DB_DIR   ?= $(CURDIR)/.cache/db
 LINT_VERSION := v2.15.0
 LINT     := $(CURDIR)/.bin/golangci-lint
 DBRUN    := go run ./internal/dbrun
+DURATION ?= 10m
+SEED     ?= 0
+TORTURE  := cd internal/torture && go run . --duration $(DURATION) --seed $(SEED)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race lint fmt bench check tidy vet fmt/check db/up db/down database
+.PHONY: help demo test race lint fmt bench torture torture-galera torture-mysql check tidy vet fmt/check torture/short db/up db/down database
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z\/]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z\/-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: database ## see it work on a private database (NODES=3 FOR=30s)
 	go run ./cmd/qrtz demo --nodes $(NODES) --for $(FOR)
@@ -25,6 +28,7 @@ race: database ## all tests with the race detector
 
 lint: $(LINT) ## golangci-lint
 	$(LINT) run
+	cd internal/torture && $(LINT) run
 
 fmt: $(LINT) ## format everything
 	$(LINT) fmt
@@ -33,7 +37,20 @@ bench: database ## measure: qrtz beside bare SQL, a quarter of an hour (BENCH=--
 	go run ./cmd/qrtz bench $(BENCH)
 	cd internal/cronbench && go test -run '^$$' -bench . -benchtime 200ms
 
-check: fmt/check vet lint tidy race ## what CI runs
+torture: database ## a cluster under seeded faults, checked all the while (DURATION=10m SEED=…)
+	$(TORTURE)
+
+torture-galera: database ## the same on a Galera cluster of three (installed if need be, when root)
+	@internal/ensure-galera.sh
+	$(TORTURE) --galera
+
+torture-mysql: ## the same on MySQL 9 (fetched and unpacked, not installed)
+	server=$$(internal/get-mysql9.sh) && export QRTZ_MYSQLD=$$server && $(TORTURE)
+
+torture/short: database
+	cd internal/torture && go test -race ./... && go run . --duration 1m
+
+check: fmt/check vet lint tidy race torture/short ## what CI runs
 
 db/up: database ## start a private server to play with, print its DSN
 	@$(DBRUN) up $(DB_DIR)
@@ -46,9 +63,11 @@ fmt/check: $(LINT)
 
 vet:
 	go vet ./...
+	cd internal/torture && go vet ./...
 
 tidy:
 	go mod tidy -diff
+	cd internal/torture && go mod tidy -diff
 
 database:
 	@internal/ensure-database.sh

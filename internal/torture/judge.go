@@ -190,7 +190,7 @@ func (j *judge) unfinished(ctx context.Context) ([]finding, error) {
 			return nil, err
 		}
 		for _, name := range names {
-			j.t.removeJob(a, name)
+			j.t.removeJob(a, name) //nolint:contextcheck // bounded by itself, as all that operators do
 		}
 	}
 	return j.listed(ctx, unfinishedSQL)

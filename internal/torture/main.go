@@ -72,9 +72,9 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		start = startGalera
 	}
 	if err := one.begin(ctx, start); err != nil {
-		return errors.Join(err, one.end())
+		return errors.Join(err, one.end(ctx))
 	}
-	return errors.Join(one.run(ctx), one.end())
+	return errors.Join(one.run(ctx), one.end(ctx))
 }
 
 // silence is a logger of the MySQL driver that logs nothing.

@@ -46,9 +46,11 @@ func paceOf(duration time.Duration) pace {
 }
 
 // The scheduler's defaults, for what they are not set to here.
-func (p pace) misfireAfter() time.Duration    { return or(p.config.MisfireAfter, time.Minute) }
+func (p pace) misfireAfter() time.Duration { return or(p.config.MisfireAfter, time.Minute) }
+
 func (p pace) misfireInterval() time.Duration { return or(p.config.MisfireInterval, 15*time.Second) }
-func (p pace) nodeTimeout() time.Duration     { return or(p.config.NodeTimeout, 22500*time.Millisecond) }
+
+func (p pace) nodeTimeout() time.Duration { return or(p.config.NodeTimeout, 22500*time.Millisecond) }
 
 // lateAfter is how long a fire may wait for its claim while things go wrong: until the longest outage is over, a misfire is
 // one, and the misfire handler has come by.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/qrtz-go/qrtz/internal/child"
 )
 
 // process is the place of one worker in the cluster: one life after the other, under the same node id.
@@ -20,11 +24,8 @@ type process struct {
 	trouble
 	mu     sync.Mutex
 	lives  int
-	cmd    *exec.Cmd
-	stdin  interface{ Close() error }
-	done   chan struct{} // closed when the present life is over
-	err    error         // with which it ended
-	frozen []span        // when it stood still
+	child  *child.Process // the present life; nil before the first
+	frozen []span         // when it stood still
 }
 
 func (p *process) start() error {
@@ -45,58 +46,34 @@ func (p *process) start() error {
 		return err
 	}
 	defer func() { _ = log.Close() }() // the worker has its own
-	cmd := exec.Command(self)
+	cmd := exec.CommandContext(context.Background(), self)
 	cmd.Env = append(os.Environ(), workerEnv+"="+string(spec))
 	cmd.Stdout, cmd.Stderr = log, log
-	if p.stdin, err = cmd.StdinPipe(); err != nil { // its end tells the worker that we are gone
-		return err
-	}
-	if err := cmd.Start(); err != nil {
+	if p.child, err = child.Start(cmd); err != nil {
 		return fmt.Errorf("start %s-%s: %w", p.app, p.id, err)
 	}
-	done := make(chan struct{})
-	p.cmd, p.done, p.err = cmd, done, nil
-	go func() {
-		err := cmd.Wait()
-		p.mu.Lock()
-		p.err = err
-		p.mu.Unlock()
-		close(done)
-	}()
 	return nil
 }
 
-func (p *process) signal(s syscall.Signal) {
+// life is the present one; nil before the first.
+func (p *process) life() *child.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cmd != nil {
-		_ = p.cmd.Process.Signal(s) // it may just have ended
-	}
+	return p.child
 }
 
-// ended is closed when the present life is over.
-func (p *process) ended() <-chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.done
-}
-
-func (p *process) kill() {
-	p.signal(syscall.SIGKILL)
-	<-p.ended()
-}
+func (p *process) kill() { p.life().Kill() }
 
 // stop asks the process to stop, as a container runtime does. The error says that it did not within limit, or how it failed.
 func (p *process) stop(limit time.Duration) error {
-	p.signal(syscall.SIGTERM)
+	life := p.life()
+	life.Signal(syscall.SIGTERM)
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case <-p.ended():
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.err != nil {
-			return fmt.Errorf("%s-%s: SIGTERM: %w", p.app, p.id, p.err)
+	case <-life.Done():
+		if err := life.Wait(); err != nil {
+			return fmt.Errorf("%s-%s: SIGTERM: %w", p.app, p.id, err)
 		}
 		return nil
 	case <-timer.C:
@@ -108,11 +85,11 @@ func (p *process) freeze() {
 	p.mu.Lock()
 	p.frozen = append(p.frozen, span{from: time.Now()})
 	p.mu.Unlock()
-	p.signal(syscall.SIGSTOP)
+	p.life().Signal(syscall.SIGSTOP)
 }
 
 func (p *process) thaw() {
-	p.signal(syscall.SIGCONT)
+	p.life().Signal(syscall.SIGCONT)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.frozen[len(p.frozen)-1].until = time.Now()
@@ -130,17 +107,15 @@ func (p *process) stoodStill(from, until time.Time) bool {
 	return false
 }
 
-// died tells whether the process has ended by itself, which it never should.
-func (p *process) died() (error, bool) {
-	if p.taken() {
-		return nil, false
+// died tells how the process has ended by itself, which it never should.
+func (p *process) died() error {
+	life := p.life()
+	if p.taken() || life == nil || life.Running() {
+		return nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	select {
-	case <-p.done:
-		return p.err, true
-	default:
-		return nil, false
+	err := life.Wait()
+	if err == nil {
+		err = errors.New("exit code 0")
 	}
+	return fmt.Errorf("worker %s-%s has ended by itself: %w", p.app, p.id, err)
 }

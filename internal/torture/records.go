@@ -86,7 +86,7 @@ func (r *records) readOn(file string) error {
 	for in := bufio.NewReader(f); ; {
 		text, err := in.ReadBytes('\n')
 		if err != nil {
-			return nil //nolint:nilerr // the end; half a line is read again when it is whole
+			return nil // the end; half a line is read again when it is whole
 		}
 		r.read[file] += int64(len(text))
 		var e entry

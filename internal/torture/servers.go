@@ -44,7 +44,7 @@ func startServer(ctx context.Context, dir string) (servers, error) {
 }
 
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
 	if err != nil {
 		return 0, err
 	}

@@ -87,7 +87,7 @@ func (t *torture) begin(ctx context.Context, start func(context.Context, string)
 		app, id string
 		workers int
 	}{{"a", "n1", 64}, {"a", "n2", 64}, {"a", "n3", 4}, {"b", "n1", 64}, {"b", "n2", 32}} {
-		if err := t.addWorker(w.app, w.id, w.workers, dice.Uint64()); err != nil {
+		if err := t.addWorker(w.app, w.id, w.workers, dice.Uint64()); err != nil { //nolint:contextcheck // a worker lives until it is stopped
 			return err
 		}
 	}
@@ -210,21 +210,14 @@ func (t *torture) watch(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		for _, p := range t.processes {
-			if err, died := p.died(); died {
-				return fmt.Errorf("worker %s-%s has ended by itself: %w", p.app, p.id, or2(err, errors.New("exit code 0")))
+			if err := p.died(); err != nil {
+				return err
 			}
 		}
 		if err := t.judge.look(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
-}
-
-func or2(err, otherwise error) error {
-	if err == nil {
-		return otherwise
-	}
-	return err
 }
 
 // settle waits until every lasting schedule is COMPLETE and nothing waits or runs. It returns what is left when the
@@ -254,10 +247,10 @@ func (t *torture) stopAll() error {
 	return errors.Join(errs...)
 }
 
-// end leaves nothing behind but the directory.
-func (t *torture) end() error {
+// end leaves nothing behind but the directory. It does so though ctx may have ended.
+func (t *torture) end(ctx context.Context) error {
 	for _, p := range t.processes {
-		if p.ended() != nil {
+		if p.life() != nil {
 			p.kill()
 		}
 	}
@@ -269,7 +262,7 @@ func (t *torture) end() error {
 		err = t.db.Close()
 	}
 	if t.servers != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
 		err = errors.Join(err, t.servers.Stop(ctx))
 	}

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -53,10 +51,6 @@ func workerMain(text string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	go func() { // dies with its parent
-		_, _ = io.Copy(io.Discard, bufio.NewReader(os.Stdin))
-		os.Exit(3)
-	}()
 	if err := work(ctx, spec, log); err != nil {
 		log.Error().Err(err).Msg("worker")
 		return 1
@@ -192,9 +186,9 @@ func classes() map[string]behaviour {
 			}
 			return nil
 		},
-		"stubborn": func(_ context.Context, _ *qrtz.Run) error { // outlives its timeout and does not care
+		"stubborn": func(ctx context.Context, _ *qrtz.Run) error { // outlives its timeout and does not care
 			if rand.IntN(20) == 0 {
-				return pass(context.Background(), upTo(8*time.Second))
+				return pass(context.WithoutCancel(ctx), upTo(8*time.Second))
 			}
 			return nil
 		},
