@@ -196,7 +196,9 @@ const overtaking = 50 * time.Millisecond
 func outOfOrder(rows []runRow, accounts []*account) (found []finding) {
 	claimed := map[int64]int64{}
 	for _, r := range rows {
-		claimed[r.ID] = r.ClaimedAt.Int64
+		if r.Node.Valid { // one that waits may have been claimed since
+			claimed[r.ID] = r.ClaimedAt.Int64
+		}
 	}
 	of := map[int64][]*account{}
 	for _, a := range accounts {
