@@ -16,7 +16,7 @@ import (
 
 // Store is what the poller needs of execute.Store.
 type Store interface {
-	Due(ctx context.Context, from, until time.Time, keep func(id int64, class string) bool) ([]*execute.Execute, error)
+	Due(ctx context.Context, from, until time.Time, mayBe func(id int64) bool, keep func(id int64, class string) bool) ([]*execute.Execute, error)
 	Overdue(ctx context.Context, state execute.State, classes []string, from, until time.Time, limit int) ([]*execute.Execute, error)
 	New(ctx context.Context, classes []string, limit int) ([]*execute.Execute, error)
 	Changed(ctx context.Context, since, from, until time.Time, limit int) ([]*execute.Execute, error)
@@ -41,6 +41,7 @@ type Cluster interface {
 	Resuming() bool                                  // this node is on again, but has not yet passed over what was due
 	PassesOver(class string) (from, until time.Time) // whose fires it passes over then; zero for none
 	Rank(class string, id int64) int                 // how many nodes go before this one
+	MayOwn() func(id int64) bool                     // whether its rank may be 0, the class unknown; nil for always
 	Refresh(ctx context.Context) error               // look again now
 	Resumed(ctx context.Context) error               // what was due while off has been passed over
 }
@@ -178,7 +179,7 @@ func (p *Poller) readDue(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(storeTimeout, p.cfg.Interval))
 	defer cancel()
 	now, mark := p.cluster.Now(), p.plan.mark()
-	due, err := p.store.Due(ctx, now.Add(-p.cfg.MisfireAfter), p.horizon(now), func(id int64, class string) bool {
+	due, err := p.store.Due(ctx, now.Add(-p.cfg.MisfireAfter), p.horizon(now), p.cluster.MayOwn(), func(id int64, class string) bool {
 		if !p.handles(class) {
 			p.cfg.Unhandled(class)
 			return false
