@@ -59,8 +59,12 @@ type Pool interface {
 const (
 	sweepEvery = 500 * time.Millisecond // between looks for what others left lying, and for what is new
 	grace      = 250 * time.Millisecond // a fire so much overdue is anybody's; each further node waits one grace more
-	maxBatch   = 500                    // fires of one claim; larger ones gain nothing
+	maxBatch   = 500                    // executes of one claim; larger ones gain nothing
 	maxSwept   = 1000                   // rows of one sweep
+
+	// claimsAtOnce is how many claims a node makes at a time when more is due than one takes: while the server carries out
+	// one, or waits for the disk, this process prepares another. More would only contend.
+	claimsAtOnce = 2
 
 	storeTimeout = 10 * time.Second // for one statement or claim
 	windowSlack  = time.Second      // a poll looks further than the next poll by this much, which may be late
