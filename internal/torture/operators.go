@@ -159,6 +159,12 @@ func (t *torture) changeBySQL(f fault) {
 	if name == "" {
 		return
 	}
+	if f.dice.IntN(3) == 0 {
+		t.note("app %s: no further fires for %q by SQL", a.name, name)
+		t.exec(`UPDATE QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID SET E.REPEAT_COUNT = GREATEST(COALESCE(E.TIME_TRIGGERED, 0), 0)
+ WHERE J.APPLICATION = ? AND J.NAME = ?`, a.name, name)
+		return
+	}
 	t.note("app %s: other intervals for %q by SQL", a.name, name)
 	t.exec(`UPDATE QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID SET E.REPEAT_INTERVAL = ?, E.CRON = ?, E.NEXT_FIRE_TIME = NULL
  WHERE J.APPLICATION = ? AND J.NAME = ?`, 700+f.dice.IntN(3000), "0/3 * * * * ?", a.name, name)

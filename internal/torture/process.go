@@ -107,6 +107,18 @@ func (p *process) stoodStill(from, until time.Time) bool {
 	return false
 }
 
+// thawed is when the process last went on after standing still, before a time; zero if it never did.
+func (p *process) thawed(before time.Time) (last time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.frozen {
+		if !s.until.IsZero() && s.until.Before(before) {
+			last = s.until
+		}
+	}
+	return last
+}
+
 // died tells how the process has ended by itself, which it never should.
 func (p *process) died() error {
 	life := p.life()
