@@ -2,6 +2,7 @@ package qrtz
 
 import (
 	"context"
+	"iter"
 	"runtime/debug"
 	"time"
 
@@ -35,11 +36,10 @@ func (c cluster) Switches() (appOn, nodeOn bool) {
 
 func (c cluster) Resuming() bool {
 	v := c.Member.View()
-	_, ok := v.Resuming()
-	return ok
+	return v.Resuming()
 }
 
-func (c cluster) PassesOver(class string) (from, until time.Time) {
+func (c cluster) PassesOver(class string) iter.Seq2[time.Time, time.Time] {
 	v := c.Member.View()
 	return v.PassesOver(class)
 }

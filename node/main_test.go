@@ -118,7 +118,7 @@ type nodeRow struct {
 func readRow(t *testing.T, db *sqlx.DB, id string) nodeRow {
 	t.Helper()
 	var r nodeRow
-	require.NoError(t, db.GetContext(t.Context(), &r, `SELECT STATE, STOPPED_BY_APP, INSTANCE, HEARTBEAT_AT, OFF_SINCE,
+	require.NoError(t, db.GetContext(t.Context(), &r, `SELECT STATE, STOPPED_BY_APP, INSTANCE, HEARTBEAT_AT, COALESCE(OFF_SINCE, APP_OFF_SINCE) AS OFF_SINCE,
 		CAST(SWITCHED_AT AS CHAR) AS SWITCHED FROM QRTZ_NODE WHERE APPLICATION = 'a' AND HOST_IP = ?`, id))
 	return r
 }

@@ -199,8 +199,8 @@ func (m *Member) Refresh(ctx context.Context) error {
 			return err
 		}
 	}
-	if v.Me.Instance != 0 && v.offUnnoted() {
-		if err := m.store.SawOff(ctx, v.Me.HostIP, v.Me.Instance, v.switchedOff(&v.Me), v.appOffSince()); err != nil {
+	if own, app := v.offUnnoted(); v.Me.Instance != 0 && (!own.IsZero() || !app.IsZero()) {
+		if err := m.store.SawOff(ctx, v.Me.HostIP, v.Me.Instance, own, app); err != nil {
 			return err
 		}
 		if v, err = m.read(ctx); err != nil {

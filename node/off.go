@@ -1,6 +1,8 @@
 package node
 
 import (
+	"cmp"
+	"iter"
 	"slices"
 	"time"
 )
@@ -11,6 +13,9 @@ import (
 // switchedOn tells whether a node's own switch is on, whatever its app's says.
 func (n *Node) switchedOn() bool { return n.On || n.StoppedByApp }
 
+// resumed tells whether a node has passed over what was due while it, or its app, was off.
+func (n *Node) resumed() bool { return n.OffSince.IsZero() && n.AppOffSince.IsZero() }
+
 func (n *Node) handles(class string) bool {
 	_, ok := slices.BinarySearch(n.Classes, class)
 	return ok
@@ -18,10 +23,10 @@ func (n *Node) handles(class string) bool {
 
 // ClassesOff lists the classes of all nodes while the app is off, else those that only nodes handle that are off.
 func (v *View) ClassesOff() []string {
-	off := v.classes(func(n *Node) bool { return !v.AppOn || !n.switchedOn() })
 	if !v.AppOn {
-		return off
+		return v.classes(func(*Node) bool { return true })
 	}
+	off := v.classes(func(n *Node) bool { return !n.switchedOn() })
 	on := v.classes((*Node).switchedOn)
 	return slices.DeleteFunc(off, func(class string) bool {
 		_, ok := slices.BinarySearch(on, class)
@@ -30,94 +35,88 @@ func (v *View) ClassesOff() []string {
 }
 
 // OffSince is since when a class that is off has been: what was due before could have been claimed, and is owed.
-func (v *View) OffSince(class string) (since time.Time) {
-	for i := range v.Nodes {
-		n := &v.Nodes[i]
-		switch {
-		case !n.handles(class):
-		case !v.AppOn && n.switchedOn():
-			return v.appOffSince()
-		default:
-			since = later(since, v.offSince(n))
+func (v *View) OffSince(class string) time.Time {
+	nodes := v.nodesOff(class)
+	if v.AppOn || nodes.lasts() && nodes.from.Before(v.appOffSince()) {
+		return nodes.from
+	}
+	return v.appOffSince()
+}
+
+// Resuming tells whether this node is on again but has not yet passed over what was due while it was off.
+func (v *View) Resuming() bool { return v.AppOn && v.Me.On && !v.Me.resumed() }
+
+// PassesOver are the spans, in order, whose fires of a class this node passes over when it resumes: the time in which the
+// app was off, and that in which all nodes that handle the class were.
+func (v *View) PassesOver(class string) iter.Seq2[time.Time, time.Time] {
+	var spans []offSpan
+	if !v.Me.AppOffSince.IsZero() {
+		spans = append(spans, offSpan{v.Me.AppOffSince, v.AppSwitchedAt})
+	}
+	if nodes := v.nodesOff(class); !v.Me.OffSince.IsZero() && nodes.lasts() {
+		spans = append(spans, nodes)
+	}
+	slices.SortFunc(spans, func(a, b offSpan) int { return cmp.Or(a.from.Compare(b.from), a.until.Compare(b.until)) })
+	return func(yield func(from, until time.Time) bool) {
+		for _, s := range spans {
+			if !yield(s.from, s.until) {
+				return
+			}
 		}
 	}
-	return since
 }
 
-// Resuming tells whether this node is on again but has not yet passed over what was due while it was off, and from when on
-// fires count again.
-func (v *View) Resuming() (since time.Time, ok bool) {
-	if !v.AppOn || !v.Me.On || v.Me.OffSince.IsZero() {
-		return time.Time{}, false
-	}
-	return later(v.Me.OffSince, later(v.Me.SwitchedAt, v.AppSwitchedAt)), true
-}
+// offSpan is a span of time in which something was off.
+type offSpan struct{ from, until time.Time }
 
-// PassesOver is the span whose fires of a class this node, when it resumes, passes over: the time in which the app was off,
-// or that in which all nodes that handle the class were, to Resuming's time. It may be empty.
-func (v *View) PassesOver(class string) (from, until time.Time) {
-	appFrom, appUntil := v.Me.AppOffSince, v.AppSwitchedAt
-	from, ok := v.nodesOffSince(class)
-	switch {
-	case !ok && appFrom.IsZero():
-		return time.Time{}, time.Time{}
-	case !ok:
-		return appFrom, appUntil
-	case !appFrom.IsZero() && appFrom.Before(from):
-		from = appFrom
-	}
-	until, _ = v.Resuming()
-	return from, until
-}
+func (s offSpan) lasts() bool { return s.from.Before(s.until) }
 
-// nodesOffSince is since when this node and all others that handle a class have been off; false if one was on meanwhile.
-func (v *View) nodesOffSince(class string) (since time.Time, ok bool) {
-	since = v.Me.OffSince
+// nodesOff is the latest span in which all nodes that handle a class were switched off, by their own switches. It ends now
+// if they still are.
+func (v *View) nodesOff(class string) offSpan {
+	all := offSpan{time.UnixMilli(1), v.At}
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
-		if n.HostIP == v.Me.HostIP || !n.handles(class) {
+		if !n.handles(class) {
 			continue
 		}
-		if n.switchedOn() && n.OffSince.IsZero() {
-			return time.Time{}, false
+		off := v.ownOff(n)
+		all.from = later(all.from, off.from)
+		if off.until.Before(all.until) {
+			all.until = off.until
 		}
-		since = later(since, v.offSince(n))
 	}
-	return since, true
+	return all
 }
 
-// offUnnoted tells whether this node has yet to note that it, or its app, is off.
-func (v *View) offUnnoted() bool {
-	return (!v.AppOn || !v.Me.On) && v.Me.OffSince.IsZero() || !v.AppOn && v.Me.AppOffSince.IsZero()
+// ownOff is the span in which a node is off by its own switch, or was, if it has not yet resumed. It is empty for one
+// that was not.
+func (v *View) ownOff(n *Node) offSpan {
+	switch {
+	case n.switchedOn() && n.OffSince.IsZero():
+		return offSpan{}
+	case n.switchedOn():
+		return offSpan{n.OffSince, n.SwitchedAt}
+	case n.OffSince.IsZero():
+		return offSpan{orBeginning(n.SwitchedAt), v.At}
+	default:
+		return offSpan{n.OffSince, v.At}
+	}
 }
 
-// appOffSince is since when the app is off; zero if it is on.
-func (v *View) appOffSince() time.Time {
-	if v.AppOn {
-		return time.Time{}
+// offUnnoted tells since when this node, and since when its app, is off; zero for what is on, or noted already.
+func (v *View) offUnnoted() (own, app time.Time) {
+	if v.Me.OffSince.IsZero() && !v.Me.switchedOn() {
+		own = orBeginning(v.Me.SwitchedAt)
 	}
-	return orBeginning(v.AppSwitchedAt)
+	if v.Me.AppOffSince.IsZero() && !v.AppOn {
+		app = v.appOffSince()
+	}
+	return own, app
 }
 
-// offSince is since when a node is off, or was, if it has not resumed yet.
-func (v *View) offSince(n *Node) time.Time {
-	if n.OffSince.IsZero() {
-		return v.switchedOff(n)
-	}
-	return n.OffSince
-}
-
-// switchedOff is when a node that is off went off by its switch or the app's, whichever was first.
-func (v *View) switchedOff(n *Node) time.Time {
-	since := v.At
-	if !v.AppOn {
-		since = v.AppSwitchedAt
-	}
-	if !n.switchedOn() && n.SwitchedAt.Before(since) {
-		since = n.SwitchedAt
-	}
-	return orBeginning(since)
-}
+// appOffSince is when the app was switched off, if it is.
+func (v *View) appOffSince() time.Time { return orBeginning(v.AppSwitchedAt) }
 
 // orBeginning is the time of a switch; one that has never changed has been off from the beginning.
 func orBeginning(switched time.Time) time.Time { return later(switched, time.UnixMilli(1)) }

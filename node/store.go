@@ -147,14 +147,17 @@ UPDATE QRTZ_NODE SET OFF_SINCE = NULL, APP_OFF_SINCE = NULL, SWITCHED_AT = SWITC
  WHERE APPLICATION = ? AND HOST_IP = ? AND INSTANCE = ? AND STATE = 'Y'`
 )
 
-// SawOff notes since when an instance, as it has seen, is off, and since when its app is: zero if that is on. What is noted
+// SawOff notes since when an instance, as it has seen, is off, and since when its app is: zero for what is on. What is noted
 // stays until Resumed.
-func (s *Store) SawOff(ctx context.Context, hostIP string, instance int64, since, app time.Time) error {
-	appSince := sql.NullInt64{Int64: app.UnixMilli(), Valid: !app.IsZero()}
-	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(offSinceSQL), since.UnixMilli(), appSince, s.app, hostIP, instance); err != nil {
+func (s *Store) SawOff(ctx context.Context, hostIP string, instance int64, own, app time.Time) error {
+	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(offSinceSQL), orNull(own), orNull(app), s.app, hostIP, instance); err != nil {
 		return fmt.Errorf("note that the node is off: %w", err)
 	}
 	return nil
+}
+
+func orNull(t time.Time) sql.NullInt64 {
+	return sql.NullInt64{Int64: t.UnixMilli(), Valid: !t.IsZero()}
 }
 
 // Resumed notes that an instance has passed over what was due while it was off.

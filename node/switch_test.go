@@ -94,11 +94,11 @@ func TestANodeResumesBeforeItClaims(t *testing.T) {
 			run(t, db, c.off)
 			v = refreshed(t, m)
 			assert.False(t, v.Claiming())
-			assert.WithinDuration(t, v.At, v.Me.OffSince, time.Second)
-			_, resuming := v.Resuming()
-			assert.False(t, resuming, "it is off")
+			assert.WithinDuration(t, v.At, later(v.Me.OffSince, v.Me.AppOffSince), time.Second)
+			assert.Equal(t, name == "node", v.Me.AppOffSince.IsZero())
+			assert.Equal(t, name == "app", v.Me.OffSince.IsZero())
+			assert.False(t, v.Resuming(), "it is off")
 			assert.Equal(t, "N", readRow(t, db, "n").State, "people read there that it is off, at once")
-			assert.Equal(t, name == "app", !v.Me.AppOffSince.IsZero())
 			noted := readRow(t, db, "n").OffSince
 			require.True(t, noted.Valid)
 			refreshed(t, m)
@@ -109,17 +109,18 @@ func TestANodeResumesBeforeItClaims(t *testing.T) {
 			run(t, db, c.on)
 			v = refreshed(t, m)
 			assert.False(t, v.Claiming(), "not yet: what was due meanwhile is to be passed over first")
-			since, resuming := v.Resuming()
-			assert.True(t, resuming)
-			assert.GreaterOrEqual(t, since.UnixMilli(), before, "fires count from the switch on")
-			assert.False(t, since.After(v.At))
+			assert.True(t, v.Resuming())
+			for from, until := range v.PassesOver("tick") {
+				assert.True(t, from.Before(until))
+				assert.GreaterOrEqual(t, until.UnixMilli(), before, "fires count from the switch on")
+				assert.False(t, until.After(v.At))
+			}
 			assert.Equal(t, "Y", readRow(t, db, "n").State)
 
 			require.NoError(t, m.Resumed(t.Context()))
 			v = m.View()
 			assert.True(t, v.Claiming())
-			_, resuming = v.Resuming()
-			assert.False(t, resuming)
+			assert.False(t, v.Resuming())
 			assert.False(t, readRow(t, db, "n").OffSince.Valid)
 		})
 	}
@@ -148,8 +149,7 @@ func TestARestartRemembersThatItWasOff(t *testing.T) {
 	again, _ := joined(t, db, "n")
 	v := again.View()
 	assert.False(t, v.Claiming())
-	_, resuming := v.Resuming()
-	assert.True(t, resuming)
+	assert.True(t, v.Resuming())
 }
 
 func TestOurOwnWritesAreNotSwitches(t *testing.T) {

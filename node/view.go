@@ -14,7 +14,7 @@ type Node struct {
 	Instance         int64     // 0: left the cluster, or was declared dead
 	Heartbeat        time.Time // zero: never, or left
 	SwitchedAt       time.Time // when its row was last changed by hand
-	OffSince         time.Time // when it or its app was switched off, if it has seen that and not yet resumed; zero otherwise
+	OffSince         time.Time // when it was switched off, if it has seen that and not yet resumed; zero otherwise
 	AppOffSince      time.Time // when its app was switched off, likewise
 	Classes          []string  // it has handlers for, sorted
 	ProcessID        int
@@ -40,7 +40,7 @@ func (v *View) alive(n *Node) bool {
 
 // claims tells whether a node may claim: it is alive, on, and done with resuming.
 func (v *View) claims(n *Node) bool {
-	return v.AppOn && n.On && n.OffSince.IsZero() && v.alive(n)
+	return v.AppOn && n.On && n.resumed() && v.alive(n)
 }
 
 // Claiming tells whether this node may claim.

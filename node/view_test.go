@@ -135,28 +135,6 @@ func TestClaiming(t *testing.T) {
 }
 
 // Fires count again from the latest of: seen off, switched on, app switched on.
-func TestResumingCountsFromTheLastSwitch(t *testing.T) {
-	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
-	for _, c := range []struct{ off, node, app, want time.Time }{
-		{at(1), time.Time{}, time.Time{}, at(1)},
-		{at(1), at(2), time.Time{}, at(2)},
-		{at(1), at(2), at(3), at(3)},
-		{at(4), at(2), at(3), at(4)},
-	} {
-		v := cluster(0, live("a"))
-		v.Me.OffSince, v.Me.SwitchedAt, v.AppSwitchedAt = c.off, c.node, c.app
-		since, ok := v.Resuming()
-		assert.True(t, ok)
-		assert.Equal(t, c.want, since)
-		v.AppOn = false
-		_, ok = v.Resuming()
-		assert.False(t, ok)
-	}
-	v := cluster(0, live("a"))
-	_, ok := v.Resuming()
-	assert.False(t, ok, "it was never off")
-}
-
 // switched is a node whose own switch was set to N at a time.
 func switched(name string, at time.Time, classes ...string) Node {
 	n := live(name, classes...)
@@ -164,16 +142,18 @@ func switched(name string, at time.Time, classes ...string) Node {
 	return n
 }
 
+func at(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
+
 func TestOffSinceTheLastSwitchThatWasStillOn(t *testing.T) {
-	at := func(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
 	v := cluster(0, switched("me", at(-9), "a"), switched("has not seen it", at(-7), "a"), live("other", "b"))
 	v.Nodes[0].OffSince = at(-9)
 	assert.Equal(t, at(-7), v.OffSince("a"))
-	v.Nodes[1].OffSince = at(-8)
+	v.Nodes[1].OffSince = at(-8) // and touched by hand since
 	assert.Equal(t, at(-8), v.OffSince("a"))
 
 	v.AppOn, v.AppSwitchedAt = false, at(-20)
 	assert.Equal(t, at(-20), v.OffSince("b"))
+	assert.Equal(t, at(-20), v.OffSince("a"))
 	v.AppSwitchedAt = at(-1)
 	assert.Equal(t, at(-8), v.OffSince("a"), "the nodes were first")
 	v.AppSwitchedAt = time.Time{}
@@ -181,28 +161,55 @@ func TestOffSinceTheLastSwitchThatWasStillOn(t *testing.T) {
 }
 
 func TestWhatANodePassesOverWhenItIsOnAgain(t *testing.T) {
-	at := func(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
 	dead := live("dead", "theirs")
 	dead.Heartbeat, dead.Instance = time.Time{}, 0
 	resuming := live("resuming", "both")
-	resuming.OffSince = at(-6)
-	v := cluster(0, live("me", "mine", "shared", "both", "theirs"), dead, resuming, switched("off", at(-7), "shared"))
-	v.Me.OffSince = at(-9)
-	v.Me.SwitchedAt = at(-1)
-	type passed [2]time.Time
-	passes := func(class string) passed {
-		from, until := v.PassesOver(class)
-		return passed{from, until}
+	resuming.OffSince, resuming.SwitchedAt = at(-6), at(-2)
+	unnoticed := live("unnoticed", "theirs too")
+	unnoticed.SwitchedAt = at(-2) // off and on again
+	v := cluster(0, live("me", "both", "mine", "shared", "theirs", "theirs too"), dead, resuming, unnoticed, switched("off", at(-7), "shared"))
+	me := &v.Nodes[0]
+	passes := func(class string) (spans [][2]time.Time) {
+		v.Me = *me
+		for from, until := range v.PassesOver(class) {
+			spans = append(spans, [2]time.Time{from, until})
+		}
+		return spans
 	}
-	assert.Equal(t, passed{at(-9), at(-1)}, passes("mine"))
-	assert.Equal(t, passed{at(-7), at(-1)}, passes("shared"), "until then the other one was on")
-	assert.Equal(t, passed{at(-6), at(-1)}, passes("both"))
-	assert.Zero(t, passes("theirs"), "it is dead, but nobody has switched it off: what it did not run is late")
+	assert.Empty(t, passes("mine"))
+	me.OffSince, me.SwitchedAt = at(-9), at(-1)
+	type spans = [][2]time.Time
+	assert.Equal(t, spans{{at(-9), at(-1)}}, passes("mine"))
+	assert.Equal(t, spans{{at(-7), at(-1)}}, passes("shared"), "before that the other one was on")
+	assert.Equal(t, spans{{at(-6), at(-2)}}, passes("both"), "and here after that, too, though it has not resumed")
+	assert.Empty(t, passes("theirs too"))
+	assert.Empty(t, passes("theirs"), "it is dead, but nobody has switched it off: what it did not run is late")
 
-	v.Me.AppOffSince, v.AppSwitchedAt = at(-8), at(-3)
-	assert.Equal(t, passed{at(-8), at(-3)}, passes("theirs"), "only while the app was off")
-	assert.Equal(t, passed{at(-9), at(-1)}, passes("mine"))
-	assert.Equal(t, passed{at(-8), at(-1)}, passes("shared"), "first the app was off, then both of them")
+	me.AppOffSince, v.AppSwitchedAt = at(-8), at(-3)
+	assert.Equal(t, spans{{at(-8), at(-3)}}, passes("theirs"), "only while the app was off")
+	assert.Equal(t, spans{{at(-9), at(-1)}, {at(-8), at(-3)}}, passes("mine"))
+	me.OffSince = time.Time{}
+	assert.Equal(t, spans{{at(-8), at(-3)}}, passes("mine"))
+	for range v.PassesOver("mine") {
+		break
+	}
+}
+
+func TestResuming(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*View)
+		want   bool
+	}{
+		"never off":     {func(*View) {}, false},
+		"was off":       {func(v *View) { v.Me.OffSince = noon }, true},
+		"app was off":   {func(v *View) { v.Me.AppOffSince = noon }, true},
+		"still off":     {func(v *View) { v.Me.OffSince, v.Me.On = noon, false }, false},
+		"app still off": {func(v *View) { v.Me.AppOffSince, v.AppOn = noon, false }, false},
+	} {
+		v := cluster(0, live("a"))
+		c.change(&v)
+		assert.Equal(t, c.want, v.Resuming(), name)
+	}
 }
 
 func TestClasses(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"sync"
 	"testing"
@@ -294,13 +295,12 @@ func (c *fakeCluster) Resuming() bool {
 	return !c.resuming.IsZero()
 }
 
-func (c *fakeCluster) PassesOver(string) (from, until time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.elsewhere {
-		return time.Time{}, time.Time{}
+func (c *fakeCluster) PassesOver(string) iter.Seq2[time.Time, time.Time] {
+	return func(yield func(from, until time.Time) bool) {
+		if !c.elsewhere {
+			yield(c.offSince, c.resuming)
+		}
 	}
-	return c.offSince, c.resuming
 }
 
 func (c *fakeCluster) Rank(string, int64) int {

@@ -4,6 +4,7 @@ package poller
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -34,15 +35,15 @@ type Store interface {
 
 // Cluster is what the poller needs to know of the other nodes.
 type Cluster interface {
-	Now() time.Time                                  // the database's time
-	Self() execute.Instance                          // this process
-	Claiming() bool                                  // this node may claim
-	Switches() (appOn, nodeOn bool)                  // as last seen
-	Resuming() bool                                  // this node is on again, but has not yet passed over what was due
-	PassesOver(class string) (from, until time.Time) // whose fires it passes over then; zero for none
-	Rank(class string, id int64) int                 // how many nodes go before this one
-	Refresh(ctx context.Context) error               // look again now
-	Resumed(ctx context.Context) error               // what was due while off has been passed over
+	Now() time.Time                                          // the database's time
+	Self() execute.Instance                                  // this process
+	Claiming() bool                                          // this node may claim
+	Switches() (appOn, nodeOn bool)                          // as last seen
+	Resuming() bool                                          // this node is on again, but has not yet passed over what was due
+	PassesOver(class string) iter.Seq2[time.Time, time.Time] // the spans, from and until, whose fires it then passes over
+	Rank(class string, id int64) int                         // how many nodes go before this one
+	Refresh(ctx context.Context) error                       // look again now
+	Resumed(ctx context.Context) error                       // what was due while off has been passed over
 }
 
 // Pool is what the poller needs of the pool.

@@ -92,7 +92,7 @@ func (p *Poller) followSwitches(ctx context.Context, found execute.Glance) (clai
 func (p *Poller) resume(ctx context.Context) error {
 	p.plan.clear()
 	for _, class := range p.cfg.Classes {
-		if from, until := p.cluster.PassesOver(class); !until.IsZero() {
+		for from, until := range p.cluster.PassesOver(class) {
 			if done, err := p.passOver(ctx, class, from, until); err != nil || !done {
 				return err // the next sweep tries again
 			}

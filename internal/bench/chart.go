@@ -155,7 +155,7 @@ func (c *canvas) lateness(r *Report) {
 func (c *canvas) legend(left float64, labels []string) {
 	width := 90.0
 	if len(labels) > 0 && len(labels[0]) > 8 {
-		width = 210
+		width = 190
 	}
 	perRow := int(math.Floor(430 / width))
 	for i, label := range labels {

@@ -192,30 +192,31 @@ func (e *executeRow) cleaned(runs []runRow, fire, now time.Time) bool {
 	tooOld := e.KeepFor > 0 && now.Sub(fire) > time.Duration(e.KeepFor)*time.Millisecond
 	tooMany := e.KeepRuns > 0 && !slices.ContainsFunc(runs, func(r runRow) bool {
 		over := r.State != statePending && r.State != stateRunning
-		return over && r.Attempt == 1 && !r.at().After(fire) // the oldest go first
+		return over && r.FinishedAt < fire.UnixMilli() // it would have been deleted before
 	})
 	return tooOld || tooMany
 }
 
 const runsSQL = `
-SELECT ID, EXECUTE_ID, FIRE_TIME, ATTEMPT, STATE, HOST_IP, INSTANCE, CLAIMED_AT, STARTED_AT, LAST_FIRE_TIME, FIRE_COUNT
+SELECT ID, EXECUTE_ID, FIRE_TIME, ATTEMPT, STATE, HOST_IP, INSTANCE, CLAIMED_AT, STARTED_AT, COALESCE(FINISHED_AT, FIRE_TIME) AS FINISHED_AT, LAST_FIRE_TIME, FIRE_COUNT
   FROM QRTZ_RUN
  WHERE EXECUTE_ID IN (?) AND FIRE_TIME <= ? AND COALESCE(LAST_FIRE_TIME, FIRE_TIME) >= ?
  ORDER BY EXECUTE_ID, FIRE_TIME, ATTEMPT, ID`
 
 // runRow is a run as it is stored.
 type runRow struct {
-	ID        int64          `db:"ID"`
-	ExecuteID int64          `db:"EXECUTE_ID"`
-	FireTime  int64          `db:"FIRE_TIME"`
-	Attempt   int            `db:"ATTEMPT"`
-	State     string         `db:"STATE"`
-	Node      sql.NullString `db:"HOST_IP"`
-	Instance  sql.NullInt64  `db:"INSTANCE"`
-	ClaimedAt sql.NullInt64  `db:"CLAIMED_AT"`
-	StartedAt sql.NullInt64  `db:"STARTED_AT"`
-	LastFire  sql.NullInt64  `db:"LAST_FIRE_TIME"`
-	Count     int64          `db:"FIRE_COUNT"`
+	ID         int64          `db:"ID"`
+	ExecuteID  int64          `db:"EXECUTE_ID"`
+	FireTime   int64          `db:"FIRE_TIME"`
+	Attempt    int            `db:"ATTEMPT"`
+	State      string         `db:"STATE"`
+	Node       sql.NullString `db:"HOST_IP"`
+	Instance   sql.NullInt64  `db:"INSTANCE"`
+	ClaimedAt  sql.NullInt64  `db:"CLAIMED_AT"`
+	StartedAt  sql.NullInt64  `db:"STARTED_AT"`
+	FinishedAt int64          `db:"FINISHED_AT"` // or its fire time
+	LastFire   sql.NullInt64  `db:"LAST_FIRE_TIME"`
+	Count      int64          `db:"FIRE_COUNT"`
 }
 
 func (r runRow) at() time.Time { return time.UnixMilli(r.FireTime) }
