@@ -72,13 +72,23 @@ func (p *process) stop(limit time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-life.Done():
-		if err := life.Wait(); err != nil {
+		if err := life.Wait(); err != nil && !terminated(err) {
 			return fmt.Errorf("%s-%s: SIGTERM: %w", p.app, p.id, err)
 		}
 		return nil
 	case <-timer.C:
 		return fmt.Errorf("%s-%s did not stop within %s of SIGTERM", p.app, p.id, limit)
 	}
+}
+
+// terminated tells whether a process was ended by SIGTERM itself: it had been started just before, and did not heed it yet.
+func terminated(err error) bool {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGTERM
 }
 
 func (p *process) freeze() {
