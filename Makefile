@@ -12,10 +12,10 @@ SEED     ?= 0
 TORTURE  := cd internal/torture && go run . --duration $(DURATION) --seed $(SEED)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race lint fmt bench torture torture-galera torture-mysql check tidy vet fmt/check torture/short db/up db/down database
+.PHONY: help demo test race lint fmt bench torture torture-galera torture-mysql torture-mutations check tidy vet fmt/check torture/short db/up db/down database
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z\/-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z\/-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: database ## see it work on a private database (NODES=3 FOR=30s)
 	go run ./cmd/qrtz demo --nodes $(NODES) --for $(FOR)
@@ -46,6 +46,9 @@ torture-galera: database ## the same on a Galera cluster of three (installed if 
 
 torture-mysql: ## the same on MySQL 9 (fetched and unpacked, not installed)
 	server=$$(internal/get-mysql9.sh) && export QRTZ_MYSQLD=$$server && $(TORTURE)
+
+torture-mutations: database ## does the torture find bugs? take safety mechanisms out of a copy, one by one (SEEDS='11 12 13' JOBS=2)
+	@internal/torture/mutate.sh
 
 torture/short: database
 	cd internal/torture && go test -race ./... && go run . --duration 1m

@@ -59,10 +59,11 @@ func (j *judge) ownChecks(ctx context.Context, from time.Time) ([]finding, error
 	for _, a := range accounts {
 		byRun[a.Run] = append(byRun[a.Run], a)
 	}
-	return slices.Concat(inconsistent, j.afterSwitch(rows), j.changedAfterEnd(rows), contradicted(rows, byRun), twice(byRun), outOfOrder(rows, accounts)), nil
+	return slices.Concat(inconsistent, j.afterSwitch(rows), j.changedAfterEnd(rows), contradicted(rows, byRun), twice(byRun), outlived(rows, byRun, j.t.thawed), outOfOrder(rows, accounts)), nil
 }
 
-// inconsistentSQL lists rows that contradict themselves, or each other.
+// inconsistentSQL lists rows that contradict themselves, or each other. Of app b runs are cleaned away that a LOST or
+// FAILED one may have been followed by.
 const inconsistentSQL = `
 SELECT 'inconsistent' AS WHAT, COALESCE(R.EXECUTE_ID, 0) AS EXECUTE_ID, R.FIRE_TIME AS AT,
        CONCAT('run ', R.ID, ' is ', R.STATE, ', on ', COALESCE(R.HOST_IP, 'none'), ', instance ', COALESCE(R.INSTANCE, 'none'),
@@ -82,6 +83,13 @@ SELECT 'inconsistent', E.ID, COALESCE(E.NEXT_FIRE_TIME, 0),
  WHERE E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME IS NULL AND J.NAME LIKE 'lasting%'
     OR E.REPEAT_COUNT >= 0 AND E.TIME_TRIGGERED > E.REPEAT_COUNT
     OR J.NAME LIKE 'lasting%' AND E.STATE NOT IN ('EXECUTING', 'COMPLETE')
+UNION ALL
+SELECT 'not tried again', R.EXECUTE_ID, R.FIRE_TIME,
+       CONCAT('run ', R.ID, ' is ', R.STATE, ', attempt ', R.ATTEMPT, ' of ', J.ATTEMPTS, ', recovered ', R.RECOVERIES, ' times, and there is no further one')
+  FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
+ WHERE R.APPLICATION = 'a' AND J.NAME LIKE 'lasting%' AND J.HISTORY = 'ALL' AND R.CANCEL_AT IS NULL
+   AND (R.STATE = 'LOST' AND J.RECOVERY <> 0 AND R.RECOVERIES < 5 OR R.STATE = 'FAILED' AND R.ATTEMPT < J.ATTEMPTS)
+   AND NOT EXISTS (SELECT 1 FROM QRTZ_RUN L WHERE L.EXECUTE_ID = R.EXECUTE_ID AND L.FIRE_TIME = R.FIRE_TIME AND L.ATTEMPT > R.ATTEMPT)
  LIMIT 20`
 
 // switchOff is an app or a node that was switched off: between from and until, by the database's clock, nothing may be
@@ -172,6 +180,25 @@ func contradicted(rows []runRow, byRun map[int64][]*account) (found []finding) {
 			found = append(found, r.finding("result", "SUCCEEDED, but its handler does not say so: %s", byRun[r.ID]))
 		case (r.State == "FAILED" || r.State == "CANCELLED") && ok:
 			found = append(found, r.finding("result", "%s (%s), but its handler returned nil: %s", r.State, r.Message, byRun[r.ID]))
+		}
+	}
+	return found
+}
+
+// outliving is how long a handler may take to end after its run was taken from it, on a busy machine.
+const outliving = 500 * time.Millisecond
+
+// outlived finds handlers that went on, in a process that did not stand still, after their runs had been LOST.
+func outlived(rows []runRow, byRun map[int64][]*account, thawed func(*account) time.Time) (found []finding) {
+	for _, r := range rows {
+		if r.State != "LOST" {
+			continue
+		}
+		for _, a := range byRun[r.ID] {
+			from := later(time.UnixMilli(r.FinishedAt.Int64), later(a.startedAt(), thawed(a)))
+			if a.ended && a.Class != stubborn && a.endedAt.Sub(from) > outliving {
+				found = append(found, r.finding("outlived", "LOST at %s, but its handler went on: %s", clock(time.UnixMilli(r.FinishedAt.Int64)), a))
+			}
 		}
 	}
 	return found

@@ -150,6 +150,15 @@ func (t *torture) tear(f fault) {
 		toxic{"tear", "limit_data", direction, map[string]int{"bytes": 1 + f.dice.IntN(20000)}})
 }
 
+// loseCommits ends connections at a COMMIT: before the server has it, or before its answer is here.
+func (t *torture) loseCommits(f fault) {
+	passed, what := f.dice.IntN(2), "lost"
+	if passed == 1 {
+		what = "passed on and not answered"
+	}
+	t.poison(f, "COMMITs are "+what, toxic{"commit", lostCommitType, "upstream", map[string]int{"passed": passed, "oneIn": 1 + f.dice.IntN(10)}})
+}
+
 func (t *torture) delay(f fault) {
 	direction := pick(f.dice, "upstream", "downstream")
 	latency := 1 + f.dice.IntN(500)

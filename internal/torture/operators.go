@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/qrtz-go/qrtz"
@@ -46,6 +47,7 @@ func (t *torture) switchApp(f fault) {
 	}
 	defer a.change.free()
 	t.note("app %s: N for %s", a.name, short(f.last))
+	defer t.slowed(f, pick(f.dice, t.processesOf(a.name)...))()
 	t.switched(a, "", f.last,
 		`UPDATE QRTZ_APP SET STATE = ? WHERE APPLICATION = ?`, a.name)
 	t.note("app %s: Y", a.name)
@@ -58,11 +60,33 @@ func (t *torture) switchNode(f fault) {
 		return
 	}
 	defer a.change.free()
-	id := pick(f.dice, t.processesOf(a.name)...).id
+	p := pick(f.dice, t.processesOf(a.name)...)
+	id := p.id
 	t.note("node %s-%s: N for %s", a.name, id, short(f.last))
+	defer t.slowed(f, p)()
 	t.switched(a, id, f.last,
 		`UPDATE QRTZ_NODE SET STATE = ?, STOPPED_BY_APP = 0 WHERE APPLICATION = ? AND HOST_IP = ?`, a.name, id)
 	t.note("node %s-%s: Y", a.name, id)
+}
+
+// slowed makes every second worker that a switch is for slow to ask: what it has read is old when it claims. The function
+// it returns makes it quick again.
+func (t *torture) slowed(f fault, p *process) (quick func()) {
+	l := t.lines[slices.Index(t.processes, p)]
+	if f.dice.IntN(2) == 0 || !l.take() {
+		return func() {}
+	}
+	slow := toxic{"slow", "latency", "upstream", map[string]int{"latency": 300}}
+	if err := l.poison(slow); err != nil {
+		t.judge.blame("proxy: %v", err)
+	}
+	t.wait(time.Second)
+	return func() {
+		if err := l.heal(context.Background(), slow); err != nil {
+			t.judge.blame("proxy: %v", err)
+		}
+		l.free()
+	}
 }
 
 // switched throws a switch to N and back, and has it on record by the database's clock between which times nobody may claim.
@@ -157,6 +181,12 @@ func (t *torture) changeBySQL(f fault) {
 	a := t.anyApp(f)
 	name := a.anyPassing(f)
 	if name == "" {
+		return
+	}
+	if f.dice.IntN(3) == 0 {
+		t.note("app %s: no further fires for %q by SQL", a.name, name)
+		t.exec(`UPDATE QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID SET E.REPEAT_COUNT = GREATEST(COALESCE(E.TIME_TRIGGERED, 0), 0)
+ WHERE J.APPLICATION = ? AND J.NAME = ?`, a.name, name)
 		return
 	}
 	t.note("app %s: other intervals for %q by SQL", a.name, name)

@@ -44,6 +44,7 @@ func kinds() []kind {
 		{"restart", 6, forAway, (*torture).restart},
 		{"cut", 7, forCut, (*torture).cut},
 		{"tear", 9, forCut, (*torture).tear},
+		{"lost commit", 6, forCut, (*torture).loseCommits},
 		{"delay", 6, forCut, (*torture).delay},
 		{"dead line", 4, forCut, (*torture).deadLine},
 		{"kill server", 3, forOutage, (*torture).killServer},

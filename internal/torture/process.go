@@ -72,13 +72,23 @@ func (p *process) stop(limit time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-life.Done():
-		if err := life.Wait(); err != nil {
+		if err := life.Wait(); err != nil && !terminated(err) {
 			return fmt.Errorf("%s-%s: SIGTERM: %w", p.app, p.id, err)
 		}
 		return nil
 	case <-timer.C:
 		return fmt.Errorf("%s-%s did not stop within %s of SIGTERM", p.app, p.id, limit)
 	}
+}
+
+// terminated tells whether a process was ended by SIGTERM itself: it had been started just before, and did not heed it yet.
+func terminated(err error) bool {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGTERM
 }
 
 func (p *process) freeze() {
@@ -105,6 +115,18 @@ func (p *process) stoodStill(from, until time.Time) bool {
 		}
 	}
 	return false
+}
+
+// thawed is when the process last went on after standing still, before a time; zero if it never did.
+func (p *process) thawed(before time.Time) (last time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.frozen {
+		if !s.until.IsZero() && s.until.Before(before) {
+			last = s.until
+		}
+	}
+	return last
 }
 
 // died tells how the process has ended by itself, which it never should.

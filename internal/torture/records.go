@@ -133,6 +133,9 @@ func (t *torture) starts(app string) ([]check.Start, error) {
 	return starts, nil
 }
 
+// thawed is when the process of a handler last went on after standing still, before the handler ended.
+func (t *torture) thawed(a *account) time.Time { return t.processOf(a).thawed(a.endedAt) }
+
 func (t *torture) processOf(a *account) *process {
 	for _, p := range t.processes {
 		if p.app == a.app && p.id == a.node {

@@ -36,7 +36,7 @@ func lastingJobs(dice *rand.Rand, from, until time.Time) []qrtz.Job {
 
 // anyJob has one of the classes and any rules that make sense with it. The first few are one of each.
 func anyJob(dice *rand.Rand, i int) qrtz.Job {
-	class := []string{"quick", "exclusive", "failing", "slow", "stubborn", "exclusive", "quick", "quick", "failing"}[i%9]
+	class := []string{"quick", "exclusive", "failing", "slow", stubborn, "exclusive", "quick", "long", "failing"}[i%9]
 	j := qrtz.Job{Class: class}
 	j.Recovery = dice.IntN(2) == 0
 	switch class {
@@ -57,7 +57,7 @@ func anyJob(dice *rand.Rand, i int) qrtz.Job {
 		j.History = pick(dice, qrtz.HistoryAll, qrtz.HistoryFailed)
 	case "slow":
 		j.Timeout = pick(dice, 0, time.Second)
-	case "stubborn":
+	case stubborn:
 		j.Timeout = 300 * time.Millisecond
 	}
 	return j

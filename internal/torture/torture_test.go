@@ -106,6 +106,25 @@ func TestWhatHandlersSayIsCompared(t *testing.T) {
 	require.Equal(t, []string{"double"}, whats(twice(byRun)), "a run without a row has no id")
 }
 
+func TestAHandlerThatGoesOnAfterItsRunWasLost(t *testing.T) {
+	at := func(ms int) time.Time { return t0.Add(time.Duration(ms) * time.Millisecond) }
+	told := func(ended int) *account {
+		return &account{entry: entry{Run: 1, At: t0.UnixMicro()}, ended: true, endedAt: at(ended)}
+	}
+	never := func(*account) time.Time { return time.Time{} }
+	lost := row(1, "LOST", t0)
+	lost.FinishedAt = sql.NullInt64{Int64: at(1000).UnixMilli(), Valid: true}
+	look := func(a *account, thawed func(*account) time.Time) []string {
+		return whats(outlived([]runRow{lost}, map[int64][]*account{1: {a}}, thawed))
+	}
+	require.Empty(t, look(told(1400), never), "it takes a while")
+	require.Equal(t, []string{"outlived"}, look(told(1600), never))
+	require.Empty(t, look(told(5400), func(*account) time.Time { return at(5000) }), "it stood still")
+	deaf := told(9000)
+	deaf.Class = stubborn
+	require.Empty(t, look(deaf, never))
+}
+
 func TestOrderAndFences(t *testing.T) {
 	at := func(ms int64) int64 { return t0.UnixMicro() + ms*1000 }
 	told := func(run, fire, started, fence int64) *account {

@@ -106,16 +106,17 @@ func jumpingClock(seed uint64) func() time.Time {
 
 // entry is a line of the handlers' account: a start, or the end of one.
 type entry struct {
-	Start    int64 // which start of this process
-	End      bool  `json:",omitempty"`
-	Ok       bool  `json:",omitempty"` // of an end: the handler returned nil
-	At       int64 // µs
-	Run, Job int64 `json:",omitempty"`
-	Execute  int64 `json:",omitempty"`
-	Fire     int64 `json:",omitempty"` // ms
-	Attempt  int   `json:",omitempty"`
-	Recovers int64 `json:",omitempty"`
-	Fence    int64 `json:",omitempty"`
+	Start    int64  // which start of this process
+	End      bool   `json:",omitempty"`
+	Ok       bool   `json:",omitempty"` // of an end: the handler returned nil
+	At       int64  // µs
+	Run, Job int64  `json:",omitempty"`
+	Class    string `json:",omitempty"`
+	Execute  int64  `json:",omitempty"`
+	Fire     int64  `json:",omitempty"` // ms
+	Attempt  int    `json:",omitempty"`
+	Recovers int64  `json:",omitempty"`
+	Fence    int64  `json:",omitempty"`
 }
 
 type worker struct {
@@ -141,7 +142,7 @@ func (w *worker) write(e entry) {
 func (w *worker) carryOut(ctx context.Context, r *qrtz.Run, behave behaviour) (err error) {
 	n := w.starts.Add(1)
 	w.write(entry{
-		Start: n, At: time.Now().UnixMicro(), Run: r.ID, Job: r.JobID, Execute: r.ExecuteID, Fire: r.FireTime.UnixMilli(),
+		Start: n, At: time.Now().UnixMicro(), Run: r.ID, Job: r.JobID, Class: r.Class, Execute: r.ExecuteID, Fire: r.FireTime.UnixMilli(),
 		Attempt: r.Attempt, Recovers: r.RecoveryOf, Fence: r.Fence,
 	})
 	ok := false
@@ -150,6 +151,9 @@ func (w *worker) carryOut(ctx context.Context, r *qrtz.Run, behave behaviour) (e
 	ok = err == nil
 	return err
 }
+
+// stubborn is the class that does not end when its context does.
+const stubborn = "stubborn"
 
 // behaviour is what a handler of a class does.
 type behaviour func(ctx context.Context, r *qrtz.Run) error
@@ -186,7 +190,13 @@ func classes() map[string]behaviour {
 			}
 			return nil
 		},
-		"stubborn": func(ctx context.Context, _ *qrtz.Run) error { // outlives its timeout and does not care
+		"long": func(ctx context.Context, _ *qrtz.Run) error { // now and then longer than a node takes to be declared dead
+			if rand.IntN(4) > 0 {
+				return nil
+			}
+			return pass(ctx, upTo(9*time.Second))
+		},
+		stubborn: func(ctx context.Context, _ *qrtz.Run) error { // outlives its timeout and does not care
 			if rand.IntN(20) == 0 {
 				return pass(context.WithoutCancel(ctx), upTo(8*time.Second))
 			}
