@@ -99,10 +99,10 @@ func (p *process) freeze() {
 }
 
 func (p *process) thaw() {
-	p.life().Signal(syscall.SIGCONT)
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.frozen[len(p.frozen)-1].until = time.Now()
+	p.mu.Unlock()
+	p.life().Signal(syscall.SIGCONT)
 }
 
 // stoodStill tells whether the process was frozen at some time between two.
