@@ -42,6 +42,9 @@ const (
 // others: they are skipped, or wait as PENDING. A unique key on OVERLAP_KEY decides, so that neither two nodes nor a
 // crash can get round it: what violates it fails, and only that statement is undone.
 func (s *Store) startExclusive(ctx context.Context, tx *sqlx.Tx, who Instance, runs []Run) (started []Run, skipped []SkippedFire, err error) {
+	if !slices.ContainsFunc(runs, func(r Run) bool { return r.Options.exclusive() }) {
+		return runs, nil, nil // most claims: nothing to be put in order, nothing to be copied
+	}
 	// In order of job, so that two claims that meet here do not wait for each other.
 	slices.SortFunc(runs, func(a, b Run) int { return cmp.Or(cmp.Compare(a.JobID, b.JobID), byFireTime(a, b)) })
 	busy := map[int64]bool{}

@@ -41,6 +41,7 @@ type SkippedFire struct {
 
 // record leaves the rows of won moves in QRTZ_RUN. It returns the runs that are ours to start, in order of fire time.
 func (s *Store) record(ctx context.Context, tx *sqlx.Tx, who Instance, won []wonMove) (ours []Run, skipped []SkippedFire, err error) {
+	ours = slices.Grow(ours, len(won))
 	var rows []newRow
 	for i := range won {
 		m := &won[i]

@@ -38,8 +38,11 @@ func NewResults(complete func(context.Context, []Result) (late int, err error), 
 	return &Results{complete: complete, log: log, full: make(chan struct{}, 1)}
 }
 
-// Add takes a result to be written. It never blocks.
+// Add takes a result to be written, if its run has a row. It never blocks.
 func (r *Results) Add(result Result) {
+	if result.Run.ID == 0 {
+		return
+	}
 	r.mu.Lock()
 	r.waiting = append(r.waiting, result)
 	full := len(r.waiting) == flushBatch

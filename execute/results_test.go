@@ -95,20 +95,21 @@ func add(r *Results, from, n int) {
 
 func TestResultsAreWrittenInBatches(t *testing.T) {
 	collecting(t, func(t *testing.T, w *writer, r *Results, stop func(), _ *bytes.Buffer) {
-		add(r, 0, 3)
+		add(r, 1, 3)
 		synctest.Wait()
 		require.Empty(t, w.sizes())
 		rest(flushEvery)
-		require.Equal(t, []int64{0, 1, 2}, w.written())
+		require.Equal(t, []int64{1, 2, 3}, w.written())
 		require.Equal(t, []int{3}, w.sizes())
 
-		add(r, 3, flushBatch+7)
+		add(r, 4, flushBatch+7)
 		synctest.Wait()
 		require.Equal(t, []int{3, flushBatch}, w.sizes()[:2], "a full batch does not wait")
 		rest(flushEvery)
 		require.Len(t, w.written(), flushBatch+10)
 
 		add(r, 1000, 1)
+		r.Add(Result{}) // a run without a row: nothing to write
 		stop()
 		require.Len(t, w.written(), flushBatch+11, "what is left is written at the end")
 	})
@@ -117,17 +118,17 @@ func TestResultsAreWrittenInBatches(t *testing.T) {
 func TestResultsAreKeptWhileTheDatabaseIsAway(t *testing.T) {
 	collecting(t, func(t *testing.T, w *writer, r *Results, stop func(), log *bytes.Buffer) {
 		w.setAway(true)
-		add(r, 0, 700)
+		add(r, 1, 700)
 		rest(10 * time.Minute)
 		require.Equal(t, 1, strings.Count(log.String(), "failed; trying again"), "logged once")
 		require.Less(t, w.calls, 1000, "and tried now and then")
-		add(r, 700, 1)
+		add(r, 701, 1)
 		w.setAway(false)
 		rest(flushMaxPause)
 		ids := w.written()
 		require.Len(t, ids, 701)
 		for i, id := range ids {
-			require.Equal(t, int64(i), id, "in order")
+			require.Equal(t, int64(i+1), id, "in order")
 		}
 		require.Contains(t, log.String(), "works again")
 		stop()
@@ -138,7 +139,7 @@ func TestResultsAreKeptWhileTheDatabaseIsAway(t *testing.T) {
 func TestResultsThatComeTooLateAreLogged(t *testing.T) {
 	collecting(t, func(t *testing.T, w *writer, r *Results, stop func(), log *bytes.Buffer) {
 		w.late = 1 // nothing writes yet
-		add(r, 0, 2)
+		add(r, 1, 2)
 		stop()
 		require.Contains(t, log.String(), "came too late")
 	})
@@ -150,7 +151,7 @@ func TestResultsGiveUpAtTheEnd(t *testing.T) {
 			collecting(t, func(t *testing.T, w *writer, r *Results, stop func(), log *bytes.Buffer) {
 				w.hangs = hangs
 				w.setAway(!hangs)
-				add(r, 0, 2)
+				add(r, 1, 2)
 				rest(time.Minute)
 				began := time.Now()
 				stop()
@@ -165,7 +166,7 @@ func TestResultsGiveUpAtTheEnd(t *testing.T) {
 func TestResultsComeBackWhileStopping(t *testing.T) {
 	collecting(t, func(t *testing.T, w *writer, r *Results, stop func(), _ *bytes.Buffer) {
 		w.setAway(true)
-		add(r, 0, 2)
+		add(r, 1, 2)
 		time.AfterFunc(5*time.Second, func() { w.setAway(false) })
 		stop()
 		require.Len(t, w.written(), 2)
