@@ -49,6 +49,11 @@ func (c cluster) Rank(class string, id int64) int {
 	return v.Rank(class, id)
 }
 
+func (c cluster) MayOwn() func(id int64) bool {
+	v := c.Member.View()
+	return v.MayOwn()
+}
+
 func (c cluster) View(ctx context.Context) (node.View, error) {
 	err := c.Refresh(ctx)
 	return c.Member.View(), err

@@ -97,16 +97,16 @@ UPDATE QRTZ_EXECUTE E
    AND N.INSTANCE = ? %s`
 
 func (s *Store) updateGuarded(ctx context.Context, tx *sqlx.Tx, who Instance, token int64, from State, switches string, moves []Move) error {
-	rows := values(len(moves), "ID", "PREV0", "NEXT0", "SPEC0", "STATE1", "REASON", "PREV1", "NEXT1", "FIRES", "SAME_STATE")
-	args := make([]any, 0, 10*len(moves)+10)
+	rows := make([]any, 0, 10*len(moves))
 	for _, m := range moves {
 		g := m.Execute.guard
-		args = append(args, m.Execute.ID, g.prev, g.next, g.spec,
+		rows = append(rows, m.Execute.ID, g.prev, g.next, g.spec,
 			m.State, sql.NullString{String: clip(m.Reason, 500), Valid: m.Reason != ""},
 			millis(m.Prev, -1), nextMillis(m.Next), m.Fires, m.State == from)
 	}
+	table, args := values(rows, "ID", "PREV0", "NEXT0", "SPEC0", "STATE1", "REASON", "PREV1", "NEXT1", "FIRES", "SAME_STATE")
 	args = append(args, s.app, who.HostIP, s.app, from, who.HostIP, who.HostName, token, from, who.ID)
-	_, err := tx.ExecContext(ctx, s.prefix.SQL(fmt.Sprintf(guardedUpdateSQL, rows, switches)), args...)
+	_, err := tx.ExecContext(ctx, s.prefix.SQL(fmt.Sprintf(guardedUpdateSQL, table, switches)), args...)
 	return err
 }
 

@@ -154,7 +154,7 @@ func TestEachFireIsClaimedOnce(t *testing.T) {
 		who := f.join(string(rune('a' + f.last.Load())))
 		racers.Go(func() {
 			for range rounds {
-				read, err := store.Due(context.Background(), time.UnixMilli(1), at(rounds*10), func(int64, string) bool { return true })
+				read, err := store.Due(context.Background(), time.UnixMilli(1), at(rounds*10), nil, func(int64, string) bool { return true })
 				if !noError(t, err) {
 					return
 				}

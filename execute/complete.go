@@ -71,26 +71,26 @@ UPDATE QRTZ_RUN R JOIN %s V ON V.ID = R.ID
  WHERE R.STATE = 'RUNNING' AND R.INSTANCE = V.HOLDER`
 
 func (s *Store) finish(ctx context.Context, e sqlx.ExecerContext, results []Result) (done int, err error) {
-	args := make([]any, 0, 7*len(results))
+	rows := make([]any, 0, 7*len(results))
 	for _, r := range results {
-		args = append(args, r.Run.ID, r.Run.Instance, r.State, r.Started.UnixMilli(), r.Finished.UnixMilli(),
+		rows = append(rows, r.Run.ID, r.Run.Instance, r.State, r.Started.UnixMilli(), r.Finished.UnixMilli(),
 			sql.NullString{String: clip(r.Message, maxMessage), Valid: r.Message != ""},
 			sql.NullInt64{Int64: int64(r.Progress), Valid: r.Progress >= 0})
 	}
-	query := fmt.Sprintf(finishSQL, values(len(results), "ID", "HOLDER", "STATE1", "STARTED", "FINISHED", "MESSAGE1", "PERCENT"))
-	return affected(e.ExecContext(ctx, s.prefix.SQL(query), args...))
+	table, args := values(rows, "ID", "HOLDER", "STATE1", "STARTED", "FINISHED", "MESSAGE1", "PERCENT")
+	return affected(e.ExecContext(ctx, s.prefix.SQL(fmt.Sprintf(finishSQL, table)), args...))
 }
 
 const dropSQL = `
 DELETE R FROM QRTZ_RUN R JOIN %s V ON V.ID = R.ID WHERE R.STATE = 'RUNNING' AND R.INSTANCE = V.HOLDER`
 
 func (s *Store) drop(ctx context.Context, e sqlx.ExecerContext, results []Result) (done int, err error) {
-	args := make([]any, 0, 2*len(results))
+	rows := make([]any, 0, 2*len(results))
 	for _, r := range results {
-		args = append(args, r.Run.ID, r.Run.Instance)
+		rows = append(rows, r.Run.ID, r.Run.Instance)
 	}
-	query := fmt.Sprintf(dropSQL, values(len(results), "ID", "HOLDER"))
-	return affected(e.ExecContext(ctx, s.prefix.SQL(query), args...))
+	table, args := values(rows, "ID", "HOLDER")
+	return affected(e.ExecContext(ctx, s.prefix.SQL(fmt.Sprintf(dropSQL, table)), args...))
 }
 
 func affected(done sql.Result, err error) (int, error) {
@@ -121,18 +121,18 @@ func (s *Store) retry(ctx context.Context, results []Result) (done int, err erro
 		if done = len(held); err != nil || done == 0 {
 			return err
 		}
-		args := make([]any, 0, 2*len(held))
+		rows := make([]any, 0, 2*len(held))
 		var keep, drop []Result
 		for _, r := range held {
-			args = append(args, r.Run.ID, r.RetryAt.UnixMilli())
+			rows = append(rows, r.Run.ID, r.RetryAt.UnixMilli())
 			if r.Run.Options.keeps(r.State) {
 				keep = append(keep, r)
 			} else {
 				drop = append(drop, r)
 			}
 		}
-		query := fmt.Sprintf(retrySQL, values(len(held), "ID", "AVAILABLE"))
-		if _, err := tx.ExecContext(ctx, s.prefix.SQL(query), args...); err != nil {
+		table, args := values(rows, "ID", "AVAILABLE")
+		if _, err := tx.ExecContext(ctx, s.prefix.SQL(fmt.Sprintf(retrySQL, table)), args...); err != nil {
 			return err
 		}
 		if len(keep) > 0 {
@@ -150,13 +150,13 @@ func (s *Store) retry(ctx context.Context, results []Result) (done int, err erro
 
 // lockHeld returns the results whose runs are still their instance's, and locks their rows.
 func (s *Store) lockHeld(ctx context.Context, tx *sqlx.Tx, results []Result) ([]Result, error) {
-	args := make([]any, 0, 2*len(results))
+	rows := make([]any, 0, 2*len(results))
 	for _, r := range results {
-		args = append(args, r.Run.ID, r.Run.Instance)
+		rows = append(rows, r.Run.ID, r.Run.Instance)
 	}
 	var ids []int64
-	query := fmt.Sprintf(lockHeldSQL, values(len(results), "ID", "HOLDER"))
-	if err := tx.SelectContext(ctx, &ids, s.prefix.SQL(query), args...); err != nil {
+	table, args := values(rows, "ID", "HOLDER")
+	if err := tx.SelectContext(ctx, &ids, s.prefix.SQL(fmt.Sprintf(lockHeldSQL, table)), args...); err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(slices.Clone(results), func(r Result) bool { return !slices.Contains(ids, r.Run.ID) }), nil
@@ -182,13 +182,13 @@ type Underway struct {
 // Attend writes when runs have started and how far they are, and returns the ids of those of asked that somebody wants cancelled.
 func (s *Store) Attend(ctx context.Context, news []Underway, asked []int64) (cancel []int64, err error) {
 	if len(news) > 0 {
-		args := make([]any, 0, 5*len(news))
+		rows := make([]any, 0, 5*len(news))
 		for _, u := range news {
-			args = append(args, u.Run.ID, u.Run.Instance, u.Started.UnixMilli(), sql.NullInt64{Int64: int64(u.Progress), Valid: u.Progress >= 0},
+			rows = append(rows, u.Run.ID, u.Run.Instance, u.Started.UnixMilli(), sql.NullInt64{Int64: int64(u.Progress), Valid: u.Progress >= 0},
 				sql.NullString{String: clip(u.Message, maxMessage), Valid: u.Message != ""})
 		}
-		query := fmt.Sprintf(attendSQL, values(len(news), "ID", "HOLDER", "STARTED", "PERCENT", "MESSAGE1"))
-		if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(query), args...); err != nil {
+		table, args := values(rows, "ID", "HOLDER", "STARTED", "PERCENT", "MESSAGE1")
+		if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(fmt.Sprintf(attendSQL, table)), args...); err != nil {
 			return nil, fmt.Errorf("attend to runs: %w", err)
 		}
 	}

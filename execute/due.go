@@ -4,36 +4,95 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/jmoiron/sqlx"
 )
 
-const dueSQL = `
+const (
+	dueSQL = `
 SELECT ` + rowColumns + `
   FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
  WHERE E.APPLICATION = ? AND E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME BETWEEN ? AND ?`
 
+	dueIDsSQL = `
+SELECT E.ID FROM QRTZ_EXECUTE E
+ WHERE E.APPLICATION = ? AND E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME BETWEEN ? AND ?`
+)
+
+// duePage is how many executes Due reads by their ids at a time.
+const duePage = 1000
+
 // Due reads the active executes with a fire between from and until, both included, that keep lets
 // through. They stream: what keep refuses takes no memory.
-func (s *Store) Due(ctx context.Context, from, until time.Time, keep func(id int64, class string) bool) ([]*Execute, error) {
-	rows, err := s.db.QueryxContext(ctx, s.prefix.SQL(dueSQL), s.app, from.UnixMilli(), until.UnixMilli())
+//
+// Where most of them are other nodes', mayBe tells by the id alone which are worth a look, so that the others cost
+// no more than an entry of an index; nil looks at all.
+func (s *Store) Due(ctx context.Context, from, until time.Time, mayBe func(id int64) bool, keep func(id int64, class string) bool) ([]*Execute, error) {
+	due, err := s.due(ctx, from, until, mayBe, keep)
 	if err != nil {
 		return nil, fmt.Errorf("read due executes: %w", err)
 	}
-	defer rows.Close()
-	var due []*Execute
-	for rows.Next() {
+	return due, nil
+}
+
+func (s *Store) due(ctx context.Context, from, until time.Time, mayBe func(int64) bool, keep func(int64, string) bool) (due []*Execute, err error) {
+	read := func(rows *sqlx.Rows) error {
 		var r row
 		if err := rows.StructScan(&r); err != nil {
-			return nil, fmt.Errorf("read due executes: %w", err)
+			return err
 		}
 		if keep(r.ID, r.Class) {
 			due = append(due, r.execute(&s.schedules))
 		}
+		return nil
 	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read due executes: %w", err)
+	args := []any{s.app, from.UnixMilli(), until.UnixMilli()}
+	if mayBe == nil {
+		err := s.stream(ctx, read, dueSQL, args...)
+		return due, err
+	}
+	var id int64
+	var ids []int64
+	err = s.stream(ctx, func(rows *sqlx.Rows) error {
+		if err := rows.Scan(&id); err != nil {
+			return err
+		}
+		if mayBe(id) {
+			ids = append(ids, id)
+		}
+		return nil
+	}, dueIDsSQL, args...)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(ids)
+	for some := range slices.Chunk(ids, duePage) {
+		if err := s.stream(ctx, read, dueSQL+` AND E.ID IN (?)`, append(args[:3:3], some)...); err != nil {
+			return nil, err
+		}
 	}
 	return due, nil
+}
+
+// stream hands the rows of a query that may hold IN (?) to f one by one, as they arrive.
+func (s *Store) stream(ctx context.Context, f func(*sqlx.Rows) error, query string, args ...any) error {
+	query, args, err := sqlx.In(s.prefix.SQL(query), args...)
+	if err != nil {
+		return err
+	}
+	rows, err := s.db.QueryxContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 const overdueSQL = `

@@ -113,7 +113,7 @@ func (n *nodes) race(times int, do func(store *Store, who Instance) error) {
 
 // someOf reads the active executes, as a node that may be behind sees them, and returns a few.
 func someOf(store *Store, most int) ([]*Execute, error) {
-	all, err := store.Due(context.Background(), time.UnixMilli(1), at(1000000), func(int64, string) bool { return true })
+	all, err := store.Due(context.Background(), time.UnixMilli(1), at(1000000), nil, func(int64, string) bool { return true })
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all[:min(len(all), 1+rand.N(most))], err
 }

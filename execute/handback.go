@@ -70,15 +70,13 @@ func (s *Store) HandBackFires(ctx context.Context, who Instance, claims []Move) 
 			return err
 		}
 		var fires []any
-		n := 0
 		for _, m := range claims {
 			for _, r := range m.Runs {
 				fires = append(fires, m.Execute.ID, r.FireTime.UnixMilli())
-				n++
 			}
 		}
-		query := fmt.Sprintf(handBackFiresSQL, values(n, "EXECUTE_ID", "FIRE_TIME"))
-		_, err := tx.ExecContext(ctx, s.prefix.SQL(query), append(fires, who.ID)...)
+		table, args := values(fires, "EXECUTE_ID", "FIRE_TIME")
+		_, err := tx.ExecContext(ctx, s.prefix.SQL(fmt.Sprintf(handBackFiresSQL, table)), append(args, who.ID)...)
 		return err
 	})
 	if err != nil {
@@ -99,7 +97,8 @@ func (s *Store) insertRowless(ctx context.Context, tx *sqlx.Tx, claims []Move) e
 		return err
 	}
 	var ours []int64
-	if err := tx.SelectContext(ctx, &ours, s.prefix.SQL(fmt.Sprintf(stillOursSQL, values(len(claims), "ID", "TOKEN"))), tokens...); err != nil || len(ours) == 0 {
+	table, args := values(tokens, "ID", "TOKEN")
+	if err := tx.SelectContext(ctx, &ours, s.prefix.SQL(fmt.Sprintf(stillOursSQL, table)), args...); err != nil || len(ours) == 0 {
 		return err
 	}
 	var rows []newRow

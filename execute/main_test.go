@@ -123,7 +123,7 @@ func (f *tables) join(hostIP string) Instance {
 // due reads what fires until a time.
 func (f *tables) due(until time.Time) []*Execute {
 	f.t.Helper()
-	all, err := f.store.Due(f.t.Context(), time.UnixMilli(1), until, func(int64, string) bool { return true })
+	all, err := f.store.Due(f.t.Context(), time.UnixMilli(1), until, nil, func(int64, string) bool { return true })
 	require.NoError(f.t, err)
 	return all
 }

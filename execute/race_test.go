@@ -50,7 +50,7 @@ func raceExclusive(t *testing.T, f *tables, jobs, rounds int) (overlaps, started
 		who := f.join(string(rune('a' + f.last.Load())))
 		racers.Go(func() {
 			for range rounds {
-				read, err := store.Due(context.Background(), time.UnixMilli(1), at(1000), func(int64, string) bool { return true })
+				read, err := store.Due(context.Background(), time.UnixMilli(1), at(1000), nil, func(int64, string) bool { return true })
 				if !noError(t, err) {
 					return
 				}

@@ -131,8 +131,8 @@ func (s *Store) readBackRows(ctx context.Context, tx *sqlx.Tx, who Instance, som
 		ExecuteID int64 `db:"EXECUTE_ID"`
 		FireTime  int64 `db:"FIRE_TIME"`
 	}
-	query := fmt.Sprintf(newRunsSQL, values(len(wanted), "EXECUTE_ID", "FIRE_TIME", "FENCE"))
-	if err := tx.SelectContext(ctx, &ids, s.prefix.SQL(query), keys...); err != nil {
+	table, args := values(keys, "EXECUTE_ID", "FIRE_TIME", "FENCE")
+	if err := tx.SelectContext(ctx, &ids, s.prefix.SQL(fmt.Sprintf(newRunsSQL, table)), args...); err != nil {
 		return nil, err
 	}
 	runs := make([]Run, 0, len(ids))

@@ -55,7 +55,7 @@ func TestNoClaimCommitsAfterASwitch(t *testing.T) {
 	for range 3 {
 		done.Go(func() {
 			for ctx.Err() == nil {
-				read, err := f.store.Due(context.Background(), time.UnixMilli(1), at(1000000), func(int64, string) bool { return true })
+				read, err := f.store.Due(context.Background(), time.UnixMilli(1), at(1000000), nil, func(int64, string) bool { return true })
 				if !noError(t, err) {
 					return
 				}

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -39,6 +40,23 @@ func TestOverdueNewAndBroken(t *testing.T) {
 	f.exec(`UPDATE QRTZ_EXECUTE SET STATE = 'ERROR' WHERE ID = ?`, first) // by a person: theirs to heal
 	require.Equal(t, []int64{second, other}, ids(f.store.Broken(t.Context(), 0, 10)))
 	require.Equal(t, []int64{other}, ids(f.store.Broken(t.Context(), second, 10)))
+}
+
+func TestDueReadsOnlyWhatIsWorthALook(t *testing.T) {
+	f := newTables(t)
+	f.addMany(2*duePage + 10)
+	f.exec(`UPDATE QRTZ_EXECUTE SET STATE = 'PAUSED' WHERE ID MOD 10 = 0`)
+	var asked []int64
+	even, err := f.store.Due(t.Context(), time.UnixMilli(1), noon, func(id int64) bool { return id%2 == 0 }, func(id int64, class string) bool {
+		asked = append(asked, id)
+		return class == "tick" && id%3 == 0
+	})
+	require.NoError(t, err)
+	want := f.due(noon)
+	want = slices.DeleteFunc(want, func(e *Execute) bool { return e.ID%6 != 0 })
+	require.NotEmpty(t, want)
+	require.ElementsMatch(t, want, even)
+	require.False(t, slices.ContainsFunc(asked, func(id int64) bool { return id%2 != 0 || id%10 == 0 }))
 }
 
 func TestClassesDueAndPausedOverdue(t *testing.T) {

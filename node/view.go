@@ -86,6 +86,26 @@ func (v *View) Rank(class string, id int64) int {
 	return rank
 }
 
+// MayOwn returns a test of ids that this node may be the owner of, whatever their class: no node that handles all its
+// classes goes before it. It is nil if there is no such node.
+func (v *View) MayOwn() func(id int64) bool {
+	var rivals []uint64
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		lacks := func(class string) bool { return !v.eligible(n, class) }
+		if n.HostIP != v.Me.HostIP && len(v.Me.Classes) > 0 && !slices.ContainsFunc(v.Me.Classes, lacks) {
+			rivals = append(rivals, n.seed)
+		}
+	}
+	if rivals == nil {
+		return nil
+	}
+	return func(id int64) bool {
+		mine := weight(v.Me.seed, id)
+		return !slices.ContainsFunc(rivals, func(seed uint64) bool { return weight(seed, id) > mine })
+	}
+}
+
 // eligible leaves out nodes that missed a heartbeat: others take over long before they count as dead.
 func (v *View) eligible(n *Node, class string) bool {
 	if !v.claims(n) || v.At.Sub(n.Heartbeat) > v.fresh {

@@ -115,6 +115,29 @@ func TestRankLooksAtTheClass(t *testing.T) {
 	}
 }
 
+func TestMayOwnTellsByTheIDAlone(t *testing.T) {
+	for i := range 5 {
+		v := cluster(i, five()...)
+		mayOwn := v.MayOwn()
+		for id := range int64(1000) {
+			require.Equal(t, v.Rank("c", id) == 0, mayOwn(id), "among equals it is certain")
+		}
+	}
+	mixed := cluster(0, live("a", "c", "d"), live("b", "c", "d", "e"), live("c", "c"), live("d", "d"))
+	mayOwn, owned := mixed.MayOwn(), 0
+	for id := range int64(1000) {
+		if mixed.Rank("c", id) == 0 || mixed.Rank("d", id) == 0 {
+			require.True(t, mayOwn(id))
+		}
+		if mayOwn(id) {
+			owned++
+		}
+	}
+	assert.InDelta(t, 500, owned, 50, "what b has goes before is left out, what c or d has may not be")
+	alone := cluster(0, live("a", "c", "d"), live("b", "c"))
+	assert.Nil(t, alone.MayOwn())
+}
+
 func TestClaiming(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*View)

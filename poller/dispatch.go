@@ -2,7 +2,9 @@ package poller
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -73,9 +75,9 @@ func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 	if err := p.resolveDoubts(ctx); err != nil {
 		return 0, err
 	}
-	wanted := maxBatch
+	wanted := claimsAtOnce * maxBatch
 	if lead > maxLead {
-		wanted = min(maxBatch, max(1, p.spareForEarly()))
+		wanted = min(wanted, max(1, p.spareForEarly()))
 	}
 	slots := p.pool.Reserve(wanted)
 	if slots == 0 {
@@ -84,10 +86,7 @@ func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 	batch := p.inTime(p.plan.take(now, until, slots))
 	claims, fires := p.claimsFor(batch, until, slots)
 	p.pool.Release(slots - fires)
-	if len(claims) == 0 {
-		return p.untilNext(), nil
-	}
-	if err := p.claim(ctx, batch, claims, fires); err != nil {
+	if err := p.claimAll(ctx, batch, claims); err != nil {
 		return 0, err
 	}
 	return p.untilNext(), nil
@@ -170,11 +169,35 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
+// claimAll claims a batch, in parts at once if it is too large for one claim. They have no execute in common, and all have
+// ended before the next batch is taken: a later fire of an execute is never claimed beside an earlier one.
+func (p *Poller) claimAll(ctx context.Context, batch []*entry, claims []execute.Move) error {
+	if len(claims) == 0 {
+		return nil
+	}
+	size := len(claims)
+	if size > maxBatch {
+		size = (size + claimsAtOnce - 1) / claimsAtOnce
+	}
+	var all sync.WaitGroup
+	errs := make([]error, claimsAtOnce)
+	for i := 0; i*size < len(claims); i++ {
+		from, to := i*size, min((i+1)*size, len(claims))
+		all.Go(func() { errs[i] = p.claim(ctx, batch[from:to], claims[from:to]) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
 // claim claims a batch and starts what it won. It is finished also when ctx ends meanwhile: a claim that
 // committed and was never read would sit until this node is declared dead.
-func (p *Poller) claim(ctx context.Context, batch []*entry, claims []execute.Move, fires int) error {
+func (p *Poller) claim(ctx context.Context, batch []*entry, claims []execute.Move) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
+	fires := 0
+	for _, c := range claims {
+		fires += len(c.Runs)
+	}
 	who, began := p.cluster.Self(), time.Now()
 	won, err := p.store.Claim(ctx, who, claims)
 	p.pace.note(time.Since(began))

@@ -89,12 +89,12 @@ func (s *fakeStore) between(from, until time.Time) (found []*execute.Execute) {
 	return found
 }
 
-func (s *fakeStore) Due(_ context.Context, from, until time.Time, keep func(int64, string) bool) ([]*execute.Execute, error) {
+func (s *fakeStore) Due(_ context.Context, from, until time.Time, mayBe func(int64) bool, keep func(int64, string) bool) ([]*execute.Execute, error) {
 	defer s.mu.Unlock()
 	if err := s.call("Due"); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(s.between(from, until), func(e *execute.Execute) bool { return !keep(e.ID, e.Class) }), nil
+	return slices.DeleteFunc(s.between(from, until), func(e *execute.Execute) bool { return mayBe != nil && !mayBe(e.ID) || !keep(e.ID, e.Class) }), nil
 }
 
 func (s *fakeStore) Overdue(_ context.Context, _ execute.State, classes []string, from, until time.Time, _ int) ([]*execute.Execute, error) {
@@ -308,6 +308,8 @@ func (c *fakeCluster) Rank(string, int64) int {
 	defer c.mu.Unlock()
 	return c.rank
 }
+
+func (c *fakeCluster) MayOwn() func(int64) bool { return nil }
 
 func (c *fakeCluster) Refresh(context.Context) error {
 	c.mu.Lock()

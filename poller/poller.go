@@ -17,7 +17,7 @@ import (
 
 // Store is what the poller needs of execute.Store.
 type Store interface {
-	Due(ctx context.Context, from, until time.Time, keep func(id int64, class string) bool) ([]*execute.Execute, error)
+	Due(ctx context.Context, from, until time.Time, mayBe func(id int64) bool, keep func(id int64, class string) bool) ([]*execute.Execute, error)
 	Overdue(ctx context.Context, state execute.State, classes []string, from, until time.Time, limit int) ([]*execute.Execute, error)
 	New(ctx context.Context, classes []string, limit int) ([]*execute.Execute, error)
 	Changed(ctx context.Context, since, from, until time.Time, limit int) ([]*execute.Execute, error)
@@ -42,6 +42,7 @@ type Cluster interface {
 	Resuming() bool                                          // this node is on again, but has not yet passed over what was due
 	PassesOver(class string) iter.Seq2[time.Time, time.Time] // the spans, from and until, whose fires it then passes over
 	Rank(class string, id int64) int                         // how many nodes go before this one
+	MayOwn() func(id int64) bool                             // whether its rank may be 0, the class unknown; nil for always
 	Refresh(ctx context.Context) error                       // look again now
 	Resumed(ctx context.Context) error                       // what was due while off has been passed over
 }
@@ -59,8 +60,12 @@ type Pool interface {
 const (
 	sweepEvery = 500 * time.Millisecond // between looks for what others left lying, and for what is new
 	grace      = 250 * time.Millisecond // a fire so much overdue is anybody's; each further node waits one grace more
-	maxBatch   = 500                    // fires of one claim; larger ones gain nothing
+	maxBatch   = 500                    // executes of one claim; larger ones gain nothing
 	maxSwept   = 1000                   // rows of one sweep
+
+	// claimsAtOnce is how many claims a node makes at a time when more is due than one takes: while the server carries out
+	// one, or waits for the disk, this process prepares another. More would only contend.
+	claimsAtOnce = 2
 
 	storeTimeout = 10 * time.Second // for one statement or claim
 	windowSlack  = time.Second      // a poll looks further than the next poll by this much, which may be late
@@ -179,7 +184,7 @@ func (p *Poller) readDue(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(storeTimeout, p.cfg.Interval))
 	defer cancel()
 	now, mark := p.cluster.Now(), p.plan.mark()
-	due, err := p.store.Due(ctx, now.Add(-p.cfg.MisfireAfter), p.horizon(now), func(id int64, class string) bool {
+	due, err := p.store.Due(ctx, now.Add(-p.cfg.MisfireAfter), p.horizon(now), p.cluster.MayOwn(), func(id int64, class string) bool {
 		if !p.handles(class) {
 			p.cfg.Unhandled(class)
 			return false

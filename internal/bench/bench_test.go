@@ -74,7 +74,7 @@ func TestATinyBenchmark(t *testing.T) {
 		assert.Positive(t, f.Fires)
 	}
 	require.Len(t, r.Claims, 1)
-	assert.EqualValues(t, 400, r.Claims[0].Most.Late.Fires)
+	assert.Positive(t, r.Claims[0].Most.Late.Fires)
 	assert.Zero(t, r.Claims[0].Most.Late.Early)
 	assert.Positive(t, r.Claims[0].Most.Statements)
 	assert.Positive(t, r.Startup.FirstFireMs)

@@ -92,7 +92,7 @@ func (s *site) restWith(ctx context.Context, stored int) (Rest, error) {
 func (d *database) queries(ctx context.Context, from time.Time) (pollMs, sweepMs float64, err error) {
 	store := execute.NewStore(d.DB, schema.DefaultPrefix, benchApp)
 	pollMs, err = middle(func() error {
-		found, err := store.Due(ctx, from, from.Add(6*time.Second), func(int64, string) bool { return true })
+		found, err := store.Due(ctx, from, from.Add(6*time.Second), nil, func(int64, string) bool { return true })
 		if err == nil && len(found) != polled {
 			err = fmt.Errorf("the poll found %d executes instead of %d", len(found), polled)
 		}

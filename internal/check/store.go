@@ -40,16 +40,18 @@ var tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,63}$`)
 
 // read reads one snapshot and judges it execute by execute.
 func (a *audit) read(ctx context.Context, db *sqlx.DB) error {
+	// Before the snapshot, so that it holds all that had been committed by then: on a Galera cluster with wsrep_sync_wait
+	// it is BEGIN that waits for that.
+	now, err := schema.Now(ctx, db)
+	if err != nil {
+		return err
+	}
+	a.now = now
 	tx, err := db.BeginTxx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }() // it has only read
-	var micros int64
-	if err := tx.GetContext(ctx, &micros, `SELECT `+schema.NowSQL); err != nil {
-		return fmt.Errorf("read the database's clock: %w", err)
-	}
-	a.now = time.UnixMicro(micros)
 	if err := a.readNodes(ctx, tx); err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ UNION ALL
 SELECT 'not tried again', R.EXECUTE_ID, R.FIRE_TIME,
        CONCAT('run ', R.ID, ' is ', R.STATE, ', attempt ', R.ATTEMPT, ' of ', J.ATTEMPTS, ', recovered ', R.RECOVERIES, ' times, and there is no further one')
   FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
- WHERE R.APPLICATION = 'a' AND J.NAME LIKE 'lasting%' AND J.HISTORY = 'ALL' AND R.CANCEL_AT IS NULL AND R.EXECUTE_ID IS NOT NULL
+ WHERE R.APPLICATION = 'a' AND R.EXECUTE_ID IS NOT NULL AND J.NAME LIKE 'lasting%' AND J.HISTORY = 'ALL' AND R.CANCEL_AT IS NULL
    AND (R.STATE = 'LOST' AND J.RECOVERY <> 0 AND R.RECOVERIES < 5 OR R.STATE = 'FAILED' AND R.ATTEMPT < J.ATTEMPTS)
    AND NOT EXISTS (SELECT 1 FROM QRTZ_RUN L WHERE L.EXECUTE_ID = R.EXECUTE_ID AND L.FIRE_TIME = R.FIRE_TIME AND L.ATTEMPT > R.ATTEMPT)
  LIMIT 20`
@@ -223,7 +223,9 @@ const overtaking = 50 * time.Millisecond
 func outOfOrder(rows []runRow, accounts []*account) (found []finding) {
 	claimed := map[int64]int64{}
 	for _, r := range rows {
-		claimed[r.ID] = r.ClaimedAt.Int64
+		if r.Node.Valid { // one that waits may have been claimed since
+			claimed[r.ID] = r.ClaimedAt.Int64
+		}
 	}
 	of := map[int64][]*account{}
 	for _, a := range accounts {

@@ -100,6 +100,10 @@ func (j *judge) findings(ctx context.Context, from, until time.Time, lateAfter t
 	var sums []string
 	for _, a := range j.t.apps {
 		from := later(from, j.cleanedBefore(a.name))
+		passing, err := j.passing(ctx, a.name)
+		if err != nil {
+			return nil, "", err
+		}
 		report, err := check.Run(ctx, j.t.db, string(schema.DefaultPrefix), check.Options{
 			App: a.name, From: from, Until: until, LateAfter: lateAfter, Off: j.offSpans(a.name),
 			Record: func() ([]check.Start, error) { return j.t.starts(a.name) },
@@ -110,11 +114,11 @@ func (j *judge) findings(ctx context.Context, from, until time.Time, lateAfter t
 		sums = append(sums, fmt.Sprintf("app %s: %d fires, %d run, %d lost, %d skipped, late p50 %s, p99 %s, max %s", a.name,
 			report.Expected, report.Run, report.Lost, report.Skipped, report.P50, report.P99, report.Max))
 		if !report.Ok() {
-			passing, err := j.passing(ctx, a.name)
+			news, err := j.passing(ctx, a.name)
 			if err != nil {
 				return nil, "", err
 			}
-			found = append(found, ofReport(report, passing)...)
+			found = append(found, ofReport(report, append(passing, news...))...)
 		}
 	}
 	own, err := j.ownChecks(ctx, from)

@@ -65,7 +65,7 @@ func (t *torture) switchNode(f fault) {
 	t.note("node %s-%s: N for %s", a.name, id, short(f.last))
 	defer t.slowed(f, p)()
 	t.switched(a, id, f.last,
-		`UPDATE QRTZ_NODE SET STATE = ? WHERE APPLICATION = ? AND HOST_IP = ?`, a.name, id)
+		`UPDATE QRTZ_NODE SET STATE = ?, STOPPED_BY_APP = 0 WHERE APPLICATION = ? AND HOST_IP = ?`, a.name, id)
 	t.note("node %s-%s: Y", a.name, id)
 }
 
