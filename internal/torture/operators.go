@@ -183,7 +183,7 @@ func (t *torture) changeBySQL(f fault) {
 	if name == "" {
 		return
 	}
-	if f.dice.IntN(3) == 0 {
+	if f.dice.IntN(2) == 0 {
 		t.note("app %s: no further fires for %q by SQL", a.name, name)
 		t.exec(`UPDATE QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID SET E.REPEAT_COUNT = GREATEST(COALESCE(E.TIME_TRIGGERED, 0), 0)
  WHERE J.APPLICATION = ? AND J.NAME = ?`, a.name, name)

@@ -122,8 +122,8 @@ func (p *process) thawed(before time.Time) (last time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.frozen {
-		if !s.until.IsZero() && s.until.Before(before) {
-			last = s.until
+		if s.from.Before(before) {
+			last = orNow(s.until)
 		}
 	}
 	return last
