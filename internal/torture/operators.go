@@ -275,7 +275,7 @@ func (t *torture) crowd(f fault) {
 func (t *torture) cleanHistory(fault) {
 	a := t.apps[len(t.apps)-1]
 	t.note("app %s: clean the history", a.name)
-	t.judge.cleaned(a.name, time.Now().Add(-cleanOlder))
+	t.judge.cleaned(a.name, time.Now().Add(operation-cleanOlder)) // what is deleted is as old as that when it is looked at
 	t.try("clean history", func(ctx context.Context) error {
 		_, err := admin.New(t.db, schema.DefaultPrefix).Clean(ctx, admin.Cleaning{OlderThan: cleanOlder, App: a.name, State: "SUCCEEDED"})
 		return err
