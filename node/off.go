@@ -104,13 +104,14 @@ func (v *View) ownOff(n *Node) offSpan {
 	}
 }
 
-// offUnnoted tells since when this node, and since when its app, is off; zero for what is on, or noted already.
+// offUnnoted tells since when this node, and since when its app, is off; zero for what is on, or noted already. What was
+// switched since it was noted has been on meanwhile, though nobody here saw it: what was due then is owed.
 func (v *View) offUnnoted() (own, app time.Time) {
-	if v.Me.OffSince.IsZero() && !v.Me.switchedOn() {
-		own = orBeginning(v.Me.SwitchedAt)
+	if since := orBeginning(v.Me.SwitchedAt); !v.Me.switchedOn() && since.After(v.Me.OffSince) {
+		own = since
 	}
-	if v.Me.AppOffSince.IsZero() && !v.AppOn {
-		app = v.appOffSince()
+	if since := v.appOffSince(); !v.AppOn && since.After(v.Me.AppOffSince) {
+		app = since
 	}
 	return own, app
 }

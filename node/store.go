@@ -140,15 +140,15 @@ func (s *Store) Beat(ctx context.Context, hostIP string, instance int64, skew ti
 
 const (
 	offSinceSQL = `
-UPDATE QRTZ_NODE SET OFF_SINCE = COALESCE(OFF_SINCE, ?), APP_OFF_SINCE = COALESCE(APP_OFF_SINCE, ?), SWITCHED_AT = SWITCHED_AT
+UPDATE QRTZ_NODE SET OFF_SINCE = COALESCE(?, OFF_SINCE), APP_OFF_SINCE = COALESCE(?, APP_OFF_SINCE), SWITCHED_AT = SWITCHED_AT
  WHERE APPLICATION = ? AND HOST_IP = ? AND INSTANCE = ?`
 	resumedSQL = `
 UPDATE QRTZ_NODE SET OFF_SINCE = NULL, APP_OFF_SINCE = NULL, SWITCHED_AT = SWITCHED_AT
  WHERE APPLICATION = ? AND HOST_IP = ? AND INSTANCE = ? AND STATE = 'Y'`
 )
 
-// SawOff notes since when an instance, as it has seen, is off, and since when its app is: zero for what is on. What is noted
-// stays until Resumed.
+// SawOff notes since when an instance, as it has seen, is off, and since when its app is: zero for what is on, or noted
+// already. What is noted stays until Resumed.
 func (s *Store) SawOff(ctx context.Context, hostIP string, instance int64, own, app time.Time) error {
 	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(offSinceSQL), orNull(own), orNull(app), s.app, hostIP, instance); err != nil {
 		return fmt.Errorf("note that the node is off: %w", err)

@@ -131,11 +131,34 @@ func TestANodeThatIsStillOffDoesNotResume(t *testing.T) {
 	m, _ := joined(t, db, "n")
 	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'N'`)
 	refreshed(t, m)
-	run(t, db, `UPDATE QRTZ_NODE SET OFF_SINCE = 5`)
+	run(t, db, `UPDATE QRTZ_NODE SET OFF_SINCE = 5000, SWITCHED_AT = FROM_UNIXTIME(5)`)
 	require.NoError(t, m.Resumed(t.Context()))
-	assert.Equal(t, int64(5), readRow(t, db, "n").OffSince.Int64)
-	require.NoError(t, m.store.SawOff(t.Context(), "n", m.Self().Instance, time.Now(), time.Now()))
-	assert.Equal(t, int64(5), readRow(t, db, "n").OffSince.Int64, "the first time counts")
+	assert.Equal(t, int64(5000), readRow(t, db, "n").OffSince.Int64)
+	require.NoError(t, m.store.SawOff(t.Context(), "n", m.Self().Instance, time.Time{}, time.UnixMilli(7)))
+	assert.Equal(t, int64(5000), readRow(t, db, "n").OffSince.Int64)
+}
+
+// A switch that was on for a while, and off again before this node looked: what was due meanwhile is owed.
+func TestOffAgainIsNotedAnew(t *testing.T) {
+	for name, c := range map[string]struct{ off, again string }{
+		"node": {`UPDATE QRTZ_NODE SET STATE = 'N'`, `UPDATE QRTZ_NODE SET SWITCHED_AT = SWITCHED_AT + INTERVAL 2 SECOND`},
+		"app":  {stopApp, `UPDATE QRTZ_APP SET SWITCHED_AT = SWITCHED_AT + INTERVAL 2 SECOND`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := newDB(t)
+			m, _ := joined(t, db, "n")
+			run(t, db, c.off)
+			refreshed(t, m)
+			first := readRow(t, db, "n").OffSince
+			require.True(t, first.Valid)
+			run(t, db, c.again)
+			refreshed(t, m)
+			again := readRow(t, db, "n").OffSince
+			assert.Equal(t, first.Int64+2000, again.Int64)
+			refreshed(t, m)
+			assert.Equal(t, again, readRow(t, db, "n").OffSince, "noted once")
+		})
+	}
 }
 
 // A node that restarts while it is off must pass over what was due before it claims.

@@ -30,9 +30,6 @@ type judge struct {
 	looks    int
 }
 
-// unnoticed is how long an app may be on without any node noticing: a sweep, or until a database that was away is back.
-const unnoticed = 2 * time.Second
-
 // finding is something that is wrong.
 type finding struct {
 	what    string
@@ -156,8 +153,7 @@ func (j *judge) cleanedBefore(app string) time.Time {
 	return j.clean[app]
 }
 
-// offSpans are the times in which an app was off. Of one that was on for less than a node needs to notice, and then off
-// again, nobody may have noticed that it was on.
+// offSpans are the times in which an app was off.
 func (j *judge) offSpans(app string) []check.Span {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -165,10 +161,6 @@ func (j *judge) offSpans(app string) []check.Span {
 	for _, s := range j.switches {
 		if s.app == app && s.node == "" {
 			off := s.outer()
-			if n := len(spans); n > 0 && off.from.Sub(spans[n-1].Until) < unnoticed {
-				spans[n-1].Until = orNow(off.until)
-				continue
-			}
 			spans = append(spans, check.Span{From: off.from, Until: orNow(off.until)})
 		}
 	}
