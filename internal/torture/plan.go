@@ -53,6 +53,7 @@ func kinds() []kind {
 		{"pause", 6, forOff, (*torture).pause},
 		{"declare", 7, atOnce, (*torture).declareSome},
 		{"change by SQL", 6, atOnce, (*torture).changeBySQL},
+		{"end by SQL", 3, atOnce, (*torture).endBySQL},
 		{"break by SQL", 3, forOff, (*torture).breakBySQL},
 		{"remove", 4, atOnce, (*torture).remove},
 		{"enqueue", 7, atOnce, (*torture).enqueue},
