@@ -180,7 +180,7 @@ func (a *audit) judge(e *executeRow, runs []runRow) {
 				a.report.Skipped++
 			}
 		} else {
-			a.withoutRow(e, runs, fire)
+			a.withoutRow(e, fire)
 		}
 	}
 	for _, r := range last {
@@ -284,18 +284,18 @@ func (a *audit) abandoned(r runRow) bool {
 }
 
 // withoutRow judges a fire that has no row at all.
-func (a *audit) withoutRow(e *executeRow, runs []runRow, fire time.Time) {
+func (a *audit) withoutRow(e *executeRow, fire time.Time) {
 	behind := e.Next.Valid && fire.UnixMilli() < e.Next.Int64 || e.State != stateExecuting
 	switch {
 	case !behind && a.now.Sub(fire) <= a.opts.LateAfter:
 		a.report.Waiting++
 	case !behind:
 		a.report.add(missing, e.ID, fire, "nobody has claimed it (state %s)", e.State)
-	case e.keepsAll() && !e.cleaned(runs, fire, a.now):
+	case e.keepsAll() && !e.cleaned(fire, a.now):
 		a.report.add(missing, e.ID, fire, "the schedule has moved on without it (state %s)", e.State)
 	case a.takeStarts(e, fire) > 0:
 		a.report.Run++
-	case a.kept[e.ID] && e.writesRow() && !e.cleaned(runs, fire, a.now):
+	case a.kept[e.ID] && e.writesRow() && !e.cleaned(fire, a.now):
 		a.report.add(missing, e.ID, fire, "no row is left, as if it had succeeded (HISTORY %s), but no handler says it did it", e.History)
 	default:
 		a.report.Untraced++

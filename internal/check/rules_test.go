@@ -34,7 +34,7 @@ func TestRowsThatHistoryDoesNotKeep(t *testing.T) {
 		{"none, nobody did one: it may have been claimed by a node that died", `HISTORY = 'NONE'`, account(0, 1, 2, 3), 4, 1, 0},
 		{"none, with a row while it goes", `HISTORY = 'NONE', RECOVERY = 1`, account(0, 1, 2, 3), 4, 0, 1},
 		{"cleaned by age", `KEEP_FOR = 1000`, nil, 2, 3, 0},
-		{"cleaned by number", `KEEP_RUNS = 2`, nil, 2, 1, 2},
+		{"cleaned by number", `KEEP_RUNS = 2`, nil, 2, 3, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)

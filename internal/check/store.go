@@ -189,38 +189,33 @@ func (e *executeRow) writesRow() bool {
 	return e.History != historyNone || e.Overlap != allow || e.Recovery || e.Attempts > 1
 }
 
-// cleaned tells whether the row of a fire may have been deleted by the job's retention rules.
-func (e *executeRow) cleaned(runs []runRow, fire, now time.Time) bool {
-	tooOld := e.KeepFor > 0 && now.Sub(fire) > time.Duration(e.KeepFor)*time.Millisecond
-	tooMany := e.KeepRuns > 0 && !slices.ContainsFunc(runs, func(r runRow) bool {
-		over := r.State != statePending && r.State != stateRunning
-		return over && r.FinishedAt < fire.UnixMilli() // it would have been deleted before
-	})
-	return tooOld || tooMany
+// cleaned tells whether the row of a fire may have been deleted by the job's retention rules. Which rows KEEP_RUNS deleted
+// cannot be told afterwards: they go in the order of their ids, but not before their results are written.
+func (e *executeRow) cleaned(fire, now time.Time) bool {
+	return e.KeepRuns > 0 || e.KeepFor > 0 && now.Sub(fire) > time.Duration(e.KeepFor)*time.Millisecond
 }
 
 // Of a limited number of fires all runs are read, whatever their time: they are counted from the beginning.
 const runsSQL = `
 SELECT R.ID, R.EXECUTE_ID, R.FIRE_TIME, R.ATTEMPT, R.STATE, R.HOST_IP, R.INSTANCE, R.CLAIMED_AT, R.STARTED_AT,
-       COALESCE(R.FINISHED_AT, R.FIRE_TIME) AS FINISHED_AT, R.LAST_FIRE_TIME, R.FIRE_COUNT
+       R.LAST_FIRE_TIME, R.FIRE_COUNT
   FROM QRTZ_RUN R JOIN QRTZ_EXECUTE E ON E.ID = R.EXECUTE_ID
  WHERE R.EXECUTE_ID IN (?) AND R.FIRE_TIME <= ? AND (COALESCE(R.LAST_FIRE_TIME, R.FIRE_TIME) >= ? OR E.REPEAT_COUNT >= 0)
  ORDER BY R.EXECUTE_ID, R.FIRE_TIME, R.ATTEMPT, R.ID`
 
 // runRow is a run as it is stored.
 type runRow struct {
-	ID         int64          `db:"ID"`
-	ExecuteID  int64          `db:"EXECUTE_ID"`
-	FireTime   int64          `db:"FIRE_TIME"`
-	Attempt    int            `db:"ATTEMPT"`
-	State      string         `db:"STATE"`
-	Node       sql.NullString `db:"HOST_IP"`
-	Instance   sql.NullInt64  `db:"INSTANCE"`
-	ClaimedAt  sql.NullInt64  `db:"CLAIMED_AT"`
-	StartedAt  sql.NullInt64  `db:"STARTED_AT"`
-	FinishedAt int64          `db:"FINISHED_AT"` // or its fire time
-	LastFire   sql.NullInt64  `db:"LAST_FIRE_TIME"`
-	Count      int64          `db:"FIRE_COUNT"`
+	ID        int64          `db:"ID"`
+	ExecuteID int64          `db:"EXECUTE_ID"`
+	FireTime  int64          `db:"FIRE_TIME"`
+	Attempt   int            `db:"ATTEMPT"`
+	State     string         `db:"STATE"`
+	Node      sql.NullString `db:"HOST_IP"`
+	Instance  sql.NullInt64  `db:"INSTANCE"`
+	ClaimedAt sql.NullInt64  `db:"CLAIMED_AT"`
+	StartedAt sql.NullInt64  `db:"STARTED_AT"`
+	LastFire  sql.NullInt64  `db:"LAST_FIRE_TIME"`
+	Count     int64          `db:"FIRE_COUNT"`
 }
 
 func (r runRow) at() time.Time { return time.UnixMilli(r.FireTime) }
