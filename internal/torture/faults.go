@@ -3,32 +3,31 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 )
 
 // The faults of processes, lines and servers. Each is over when it returns, and everything is as it was.
 
-// process picks one that no other fault has; nil if all are taken.
-func (t *torture) pickProcess(f fault) (*process, int) {
+// onProcess does something to a worker that no other fault has.
+func (t *torture) onProcess(f fault, do func(p *process)) {
 	for _, i := range f.dice.Perm(len(t.processes)) {
-		if t.processes[i].take() {
-			return t.processes[i], i
+		if p := t.processes[i]; p.take() {
+			defer p.free()
+			do(p)
+			return
 		}
 	}
 	t.note("%s: every worker is in trouble already", f.kind.name)
-	return nil, 0
 }
 
-func (t *torture) kill(f fault) {
-	p, _ := t.pickProcess(f)
-	if p == nil {
-		return
-	}
-	defer p.free()
-	t.note("SIGKILL %s-%s, back in %s", p.app, p.id, short(f.last))
-	p.kill()
-	t.wait(f.last)
-	t.comeBack(p)
+func (t *torture) kill(ctx context.Context, f fault) {
+	t.onProcess(f, func(p *process) {
+		t.note("SIGKILL %s-%s, back in %s", p.app, p.id, short(f.last))
+		p.kill()
+		t.wait(ctx, f.last)
+		t.comeBack(p) //nolint:contextcheck // a worker lives until it is stopped
+	})
 }
 
 func (t *torture) comeBack(p *process) {
@@ -38,40 +37,32 @@ func (t *torture) comeBack(p *process) {
 	}
 }
 
-func (t *torture) freeze(f fault) {
-	p, _ := t.pickProcess(f)
-	if p == nil {
-		return
-	}
-	defer p.free()
-	t.note("SIGSTOP %s-%s for %s", p.app, p.id, short(f.last))
-	p.freeze()
-	t.wait(f.last)
-	p.thaw()
-	t.note("SIGCONT %s-%s", p.app, p.id)
+func (t *torture) freeze(ctx context.Context, f fault) {
+	t.onProcess(f, func(p *process) {
+		t.note("SIGSTOP %s-%s for %s", p.app, p.id, short(f.last))
+		p.freeze()
+		t.wait(ctx, f.last)
+		p.thaw()
+		t.note("SIGCONT %s-%s", p.app, p.id)
+	})
 }
 
-func (t *torture) restart(f fault) {
-	p, _ := t.pickProcess(f)
-	if p == nil {
-		return
-	}
-	defer p.free()
-	t.restartProcess(p, f.last)
+func (t *torture) restart(ctx context.Context, f fault) {
+	t.onProcess(f, func(p *process) { t.restartProcess(ctx, p, f.last) })
 }
 
-func (t *torture) restartProcess(p *process, away time.Duration) {
+func (t *torture) restartProcess(ctx context.Context, p *process, away time.Duration) {
 	t.note("SIGTERM %s-%s, back after %s", p.app, p.id, short(away))
 	if err := p.stop(stopLimit + t.pace.config.DrainTimeout); err != nil {
 		t.judge.blame("%v", err)
 		p.kill()
 	}
-	t.wait(away)
-	t.comeBack(p)
+	t.wait(ctx, away)
+	t.comeBack(p) //nolint:contextcheck // a worker lives until it is stopped
 }
 
 // upgrade is a rolling one: the schema first, as the next release would, then one process after the other.
-func (t *torture) upgrade(fault) {
+func (t *torture) upgrade(ctx context.Context, _ fault) {
 	t.note("rolling upgrade: columns and an index of the next release, then every worker in turn")
 	for _, ddl := range []string{
 		`ALTER TABLE QRTZ_EXECUTE ADD COLUMN NEXT_RELEASE INT NULL`,
@@ -80,118 +71,113 @@ func (t *torture) upgrade(fault) {
 		`ALTER TABLE QRTZ_RUN ADD KEY QRTZ_RUN_NEXT_RELEASE (STATE, FIRE_TIME)`,
 		`INSERT INTO QRTZ_SCHEMA (VERSION, NAME) VALUES (1000, 'next release')`,
 	} {
-		if err := t.insist(ddl); err != nil {
+		if err := t.insist(ctx, ddl); err != nil {
 			t.note("not upgraded: %v", err)
 			return
 		}
 	}
 	for _, p := range t.processes {
 		if p.take() {
-			t.restartProcess(p, 0)
+			t.restartProcess(ctx, p, 0)
 			p.free()
 		}
 	}
 }
 
 // insist tries a statement again while there is no server to take it.
-func (t *torture) insist(query string, args ...any) error {
-	return t.persist(func(ctx context.Context) error {
+func (t *torture) insist(ctx context.Context, query string, args ...any) error {
+	return t.persist(ctx, func(ctx context.Context) error {
 		_, err := t.db.ExecContext(ctx, query, args...)
 		return err
 	})
 }
 
-// persist tries something again while there is no server.
-func (t *torture) persist(do func(ctx context.Context) error) (err error) {
+// persist tries something again while there is no server, for a minute and a half at least.
+func (t *torture) persist(ctx context.Context, do func(ctx context.Context) error) (err error) {
 	for range 100 {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		err = do(ctx)
+		try, cancel := context.WithTimeout(ctx, 30*time.Second)
+		err = do(try)
 		cancel()
-		if err == nil {
-			return nil
+		if err == nil || ctx.Err() != nil {
+			return err
 		}
-		t.wait(time.Second)
+		t.wait(ctx, time.Second+rand.N(200*time.Millisecond))
 	}
 	return err
 }
 
-// pickLine picks one that no other fault has; nil if all are taken.
-func (t *torture) pickLine(f fault) (*line, *process) {
+// onLine does something to a line that no other fault has.
+func (t *torture) onLine(f fault, do func(l *line, p *process)) {
 	for _, i := range f.dice.Perm(len(t.lines)) {
-		if t.lines[i].take() {
-			return t.lines[i], t.processes[i]
+		if l := t.lines[i]; l.take() {
+			defer l.free()
+			do(l, t.processes[i])
+			return
 		}
 	}
 	t.note("%s: every line is disturbed already", f.kind.name)
-	return nil, nil
 }
 
 // cut ends all connections of a worker and refuses new ones.
-func (t *torture) cut(f fault) {
-	l, p := t.pickLine(f)
-	if l == nil {
-		return
-	}
-	defer l.free()
-	t.note("%s-%s is cut off from the database for %s", p.app, p.id, short(f.last))
-	l.cut()
-	t.wait(f.last)
-	if err := l.join(); err != nil {
-		t.judge.blame("proxy: %v", err)
-	}
-	t.note("%s-%s reaches the database again", p.app, p.id)
+func (t *torture) cut(ctx context.Context, f fault) {
+	t.onLine(f, func(l *line, p *process) {
+		t.note("%s-%s is cut off from the database for %s", p.app, p.id, short(f.last))
+		l.cut()
+		t.wait(ctx, f.last)
+		if err := l.join(); err != nil {
+			t.judge.blame("proxy: %v", err)
+		}
+		t.note("%s-%s reaches the database again", p.app, p.id)
+	})
 }
 
 // tear ends connections in the middle of whatever is on its way, so that a COMMIT may or may not have been heard, and
 // its answer not.
-func (t *torture) tear(f fault) {
+func (t *torture) tear(ctx context.Context, f fault) {
 	direction := pick(f.dice, "upstream", "downstream")
-	t.poison(f, fmt.Sprintf("its connections break in the middle, %s", direction),
+	t.poison(ctx, f, fmt.Sprintf("its connections break in the middle, %s", direction),
 		toxic{"tear", "limit_data", direction, map[string]int{"bytes": 1 + f.dice.IntN(20000)}})
 }
 
 // loseCommits ends connections at a COMMIT: before the server has it, or before its answer is here.
-func (t *torture) loseCommits(f fault) {
+func (t *torture) loseCommits(ctx context.Context, f fault) {
 	passed, what := f.dice.IntN(2), "lost"
 	if passed == 1 {
 		what = "passed on and not answered"
 	}
-	t.poison(f, "COMMITs are "+what, toxic{"commit", lostCommitType, "upstream", map[string]int{"passed": passed, "oneIn": 1 + f.dice.IntN(10)}})
+	t.poison(ctx, f, "COMMITs are "+what, toxic{"commit", lostCommitType, "upstream", map[string]int{"passed": passed, "oneIn": 1 + f.dice.IntN(10)}})
 }
 
-func (t *torture) delay(f fault) {
+func (t *torture) delay(ctx context.Context, f fault) {
 	direction := pick(f.dice, "upstream", "downstream")
 	latency := 1 + f.dice.IntN(500)
-	t.poison(f, fmt.Sprintf("%d ms of delay %s", latency, direction),
+	t.poison(ctx, f, fmt.Sprintf("%d ms of delay %s", latency, direction),
 		toxic{"delay", "latency", direction, map[string]int{"latency": latency, "jitter": latency / 2}})
 }
 
 // deadLine swallows what is sent: nobody says that the connection is gone.
-func (t *torture) deadLine(f fault) {
+func (t *torture) deadLine(ctx context.Context, f fault) {
 	direction := pick(f.dice, "upstream", "downstream")
-	t.poison(f, "its line is dead "+direction, toxic{"dead", "timeout", direction, map[string]int{"timeout": 0}})
+	t.poison(ctx, f, "its line is dead "+direction, toxic{"dead", "timeout", direction, map[string]int{"timeout": 0}})
 }
 
-func (t *torture) poison(f fault, what string, x toxic) {
-	l, p := t.pickLine(f)
-	if l == nil {
-		return
-	}
-	defer l.free()
-	t.note("%s-%s: %s for %s", p.app, p.id, what, short(f.last))
-	if err := l.poison(x); err != nil {
-		t.judge.blame("proxy: %v", err)
-		return
-	}
-	t.wait(f.last)
-	if err := l.heal(context.Background(), x); err != nil {
-		t.judge.blame("proxy: %v", err)
-	}
-	t.note("%s-%s: its line is good again", p.app, p.id)
+func (t *torture) poison(ctx context.Context, f fault, what string, x toxic) {
+	t.onLine(f, func(l *line, p *process) {
+		t.note("%s-%s: %s for %s", p.app, p.id, what, short(f.last))
+		if err := l.poison(x); err != nil {
+			t.judge.blame("proxy: %v", err)
+			return
+		}
+		t.wait(ctx, f.last)
+		if err := l.heal(context.WithoutCancel(ctx), x); err != nil {
+			t.judge.blame("proxy: %v", err)
+		}
+		t.note("%s-%s: its line is good again", p.app, p.id)
+	})
 }
 
 // killServer kills a database server, and starts it again. Only one is away at a time.
-func (t *torture) killServer(f fault) {
+func (t *torture) killServer(ctx context.Context, f fault) {
 	if !t.serverDown.take() {
 		t.note("kill server: one is down already")
 		return
@@ -203,9 +189,9 @@ func (t *torture) killServer(f fault) {
 	if err := t.servers.Kill(i); err != nil {
 		t.judge.blame("kill server: %v", err)
 	}
-	t.moveLines(f, i)
-	t.wait(f.last)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.moveLines(ctx, f, i)
+	t.wait(ctx, f.last)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
 	defer cancel()
 	if err := t.servers.Rejoin(ctx, i); err != nil {
 		t.judge.blame("start server %d again: %v", i+1, err)
@@ -216,11 +202,11 @@ func (t *torture) killServer(f fault) {
 }
 
 // moveLines leads the lines to a dead server elsewhere, if there is an elsewhere, as a load balancer would, after a while.
-func (t *torture) moveLines(f fault, dead int) {
+func (t *torture) moveLines(ctx context.Context, f fault, dead int) {
 	if t.servers.Nodes() == 1 {
 		return
 	}
-	t.wait(time.Duration(f.dice.Int64N(int64(2 * time.Second))))
+	t.wait(ctx, time.Duration(f.dice.Int64N(int64(2*time.Second))))
 	from, err := address(t.dsns[dead])
 	if err != nil {
 		t.judge.blame("%v", err)
@@ -243,11 +229,7 @@ func (t *torture) moveLines(f fault, dead int) {
 	}
 }
 
-// wait lets time pass: what is tested is what happens meanwhile.
-func (t *torture) wait(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	<-timer.C
-}
+// wait lets time pass, unless all is over: what is tested is what happens meanwhile.
+func (t *torture) wait(ctx context.Context, d time.Duration) { sleepUntil(ctx, time.Now().Add(d)) }
 
 func short(d time.Duration) string { return d.Round(10 * time.Millisecond).String() }

@@ -192,7 +192,7 @@ func (j *judge) unfinished(ctx context.Context) ([]finding, error) {
 			return nil, err
 		}
 		for _, name := range names {
-			j.t.removeJob(a, name) //nolint:contextcheck // bounded by itself, as all that operators do
+			j.t.removeJob(ctx, a, name)
 		}
 	}
 	return j.listed(ctx, unfinishedSQL)

@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -47,6 +48,13 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	if *duration < 20*time.Second || flags.NArg() > 0 {
 		return errors.New("usage: torture [--duration 1m] [--seed 42] [--galera] [--keep] [--only KIND]; 20s at least")
+	}
+	if len(kindsCalled(*only)) == 0 {
+		var names []string
+		for _, k := range kinds() {
+			names = append(names, k.name)
+		}
+		return fmt.Errorf("--only %q: no kind of fault is called so; want a part of one of: %s", *only, strings.Join(names, ", "))
 	}
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano()) % 1e9

@@ -20,8 +20,8 @@ const operation = 10 * time.Second
 // cleanOlder is how old a run must be to be cleaned away.
 const cleanOlder = 30 * time.Second
 
-func (t *torture) try(what string, do func(ctx context.Context) error) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), operation)
+func (t *torture) try(ctx context.Context, what string, do func(ctx context.Context) error) bool {
+	ctx, cancel := context.WithTimeout(ctx, operation)
 	defer cancel()
 	if err := do(ctx); err != nil {
 		t.note("%s: %v", what, err)
@@ -30,8 +30,8 @@ func (t *torture) try(what string, do func(ctx context.Context) error) bool {
 	return true
 }
 
-func (t *torture) exec(query string, args ...any) bool {
-	return t.try("SQL", func(ctx context.Context) error {
+func (t *torture) exec(ctx context.Context, query string, args ...any) bool {
+	return t.try(ctx, "SQL", func(ctx context.Context) error {
 		_, err := t.db.ExecContext(ctx, query, args...)
 		return err
 	})
@@ -40,21 +40,21 @@ func (t *torture) exec(query string, args ...any) bool {
 func (t *torture) anyApp(f fault) *appUnder { return t.apps[f.dice.IntN(len(t.apps))] }
 
 // switchApp switches an app off and on again.
-func (t *torture) switchApp(f fault) {
+func (t *torture) switchApp(ctx context.Context, f fault) {
 	a := t.anyApp(f)
 	if !a.change.take() {
 		return
 	}
 	defer a.change.free()
 	t.note("app %s: N for %s", a.name, short(f.last))
-	defer t.slowed(f, pick(f.dice, t.processesOf(a.name)...))()
-	t.switched(a, "", f.last,
+	defer t.slowed(ctx, f, pick(f.dice, t.processesOf(a.name)...))()
+	t.switched(ctx, a, "", f.last,
 		`UPDATE QRTZ_APP SET STATE = ? WHERE APPLICATION = ?`, a.name)
 	t.note("app %s: Y", a.name)
 }
 
 // switchNode switches a node off and on again.
-func (t *torture) switchNode(f fault) {
+func (t *torture) switchNode(ctx context.Context, f fault) {
 	a := t.anyApp(f)
 	if !a.change.take() { // one switch of an app at a time: there is always a node to do the work
 		return
@@ -63,15 +63,15 @@ func (t *torture) switchNode(f fault) {
 	p := pick(f.dice, t.processesOf(a.name)...)
 	id := p.id
 	t.note("node %s-%s: N for %s", a.name, id, short(f.last))
-	defer t.slowed(f, p)()
-	t.switched(a, id, f.last,
+	defer t.slowed(ctx, f, p)()
+	t.switched(ctx, a, id, f.last,
 		`UPDATE QRTZ_NODE SET STATE = ?, STOPPED_BY_APP = 0 WHERE APPLICATION = ? AND HOST_IP = ?`, a.name, id)
 	t.note("node %s-%s: Y", a.name, id)
 }
 
 // slowed makes every second worker that a switch is for slow to ask: what it has read is old when it claims. The function
 // it returns makes it quick again.
-func (t *torture) slowed(f fault, p *process) (quick func()) {
+func (t *torture) slowed(ctx context.Context, f fault, p *process) (quick func()) {
 	l := t.lines[slices.Index(t.processes, p)]
 	if f.dice.IntN(2) == 0 || !l.take() {
 		return func() {}
@@ -80,9 +80,9 @@ func (t *torture) slowed(f fault, p *process) (quick func()) {
 	if err := l.poison(slow); err != nil {
 		t.judge.blame("proxy: %v", err)
 	}
-	t.wait(time.Second)
+	t.wait(ctx, time.Second)
 	return func() {
-		if err := l.heal(context.Background(), slow); err != nil {
+		if err := l.heal(context.WithoutCancel(ctx), slow); err != nil {
 			t.judge.blame("proxy: %v", err)
 		}
 		l.free()
@@ -90,17 +90,20 @@ func (t *torture) slowed(f fault, p *process) (quick func()) {
 }
 
 // switched throws a switch to N and back, and has it on record by the database's clock between which times nobody may claim.
-func (t *torture) switched(a *appUnder, node string, last time.Duration, query string, args ...any) {
-	off := func(state string) error { return t.insist(query, append([]any{state}, args...)...) }
+func (t *torture) switched(ctx context.Context, a *appUnder, node string, last time.Duration, query string, args ...any) {
+	off := func(state string) error { return t.insist(ctx, query, append([]any{state}, args...)...) }
 	before := time.Now().Truncate(time.Millisecond) // as exactly as the server notes it
 	if err := off("N"); err != nil {
 		t.judge.blame("switch off: %v", err)
 		return
 	}
-	s := &switchOff{app: a.name, node: node, before: before, from: t.databaseTime().Add(t.replication())}
+	s := &switchOff{app: a.name, node: node, before: before, from: t.databaseTime(ctx)}
+	if !s.from.IsZero() {
+		s.from = s.from.Add(t.replication())
+	}
 	t.judge.sawSwitch(s)
-	t.wait(last)
-	s.end(t.databaseTime())
+	t.wait(ctx, last)
+	s.end(t.databaseTime(ctx))
 	if err := off("Y"); err != nil {
 		t.judge.blame("switch on: %v", err)
 	}
@@ -117,9 +120,9 @@ func (t *torture) replication() time.Duration {
 }
 
 // databaseTime is the database's clock, as soon as it can be read; if it cannot, the zero time.
-func (t *torture) databaseTime() time.Time {
+func (t *torture) databaseTime(ctx context.Context) time.Time {
 	var micros int64
-	err := t.persist(func(ctx context.Context) error {
+	err := t.persist(ctx, func(ctx context.Context) error {
 		return t.db.QueryRowContext(ctx, `SELECT `+schema.NowSQL).Scan(&micros)
 	})
 	if err != nil {
@@ -128,7 +131,7 @@ func (t *torture) databaseTime() time.Time {
 	return time.UnixMicro(micros)
 }
 
-// passing picks the name of a job that comes and goes; "" if there is none.
+// anyPassing picks the name of a job that comes and goes; "" if there is none.
 func (a *appUnder) anyPassing(f fault) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -139,7 +142,7 @@ func (a *appUnder) anyPassing(f fault) string {
 }
 
 // declareSome adds a job that comes and goes, or declares one anew with other schedules and rules.
-func (t *torture) declareSome(f fault) {
+func (t *torture) declareSome(ctx context.Context, f fault) {
 	a := t.anyApp(f)
 	name := a.anyPassing(f)
 	if name == "" || f.dice.IntN(3) > 0 {
@@ -156,51 +159,53 @@ func (t *torture) declareSome(f fault) {
 		j.Schedules = append(j.Schedules, s)
 	}
 	t.note("app %s: declare %q with %d schedules", a.name, name, len(j.Schedules))
-	if t.try("declare", func(ctx context.Context) error { return a.Declare(ctx, j) }) {
+	if t.try(ctx, "declare", func(ctx context.Context) error { return a.Declare(ctx, j) }) {
 		a.mu.Lock()
-		a.passing = append(a.passing, name)
-		a.mu.Unlock()
+		defer a.mu.Unlock()
+		if !slices.Contains(a.passing, name) {
+			a.passing = append(a.passing, name)
+		}
 	}
 }
 
-func (t *torture) pause(f fault) {
+func (t *torture) pause(ctx context.Context, f fault) {
 	a := t.anyApp(f)
 	name := a.anyPassing(f)
 	if name == "" {
 		return
 	}
 	t.note("app %s: pause %q for %s", a.name, name, short(f.last))
-	if t.try("pause", func(ctx context.Context) error { return a.Pause(ctx, name, "") }) {
-		t.wait(f.last)
+	if t.try(ctx, "pause", func(ctx context.Context) error { return a.Pause(ctx, name, "") }) {
+		t.wait(ctx, f.last)
 		t.note("app %s: resume %q", a.name, name)
-		t.try("resume", func(ctx context.Context) error { return a.Resume(ctx, name, "") })
+		t.try(ctx, "resume", func(ctx context.Context) error { return a.Resume(ctx, name, "") })
 	}
 }
 
-func (t *torture) changeBySQL(f fault) {
+func (t *torture) changeBySQL(ctx context.Context, f fault) {
 	a := t.anyApp(f)
 	name := a.anyPassing(f)
 	if name == "" {
 		return
 	}
 	t.note("app %s: other intervals for %q by SQL", a.name, name)
-	t.exec(`UPDATE QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID SET E.REPEAT_INTERVAL = ?, E.CRON = ?, E.NEXT_FIRE_TIME = NULL
+	t.exec(ctx, `UPDATE QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID SET E.REPEAT_INTERVAL = ?, E.CRON = ?, E.NEXT_FIRE_TIME = NULL
  WHERE J.APPLICATION = ? AND J.NAME = ?`, 700+f.dice.IntN(3000), "0/3 * * * * ?", a.name, name)
 }
 
 // endBySQL allows no further fires to what comes and goes, and leaves NEXT_FIRE_TIME alone, while a worker is slow to claim:
 // only the checksum of the schedule tells it that what it read is old.
-func (t *torture) endBySQL(f fault) {
+func (t *torture) endBySQL(ctx context.Context, f fault) {
 	a := t.anyApp(f)
 	t.note("app %s: no further fires for passing jobs by SQL", a.name)
-	defer t.slowed(f, pick(f.dice, t.processesOf(a.name)...))()
-	t.exec(`UPDATE QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID SET E.REPEAT_COUNT = GREATEST(COALESCE(E.TIME_TRIGGERED, 0), 0)
+	defer t.slowed(ctx, f, pick(f.dice, t.processesOf(a.name)...))()
+	t.exec(ctx, `UPDATE QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID SET E.REPEAT_COUNT = GREATEST(COALESCE(E.TIME_TRIGGERED, 0), 0)
  WHERE J.APPLICATION = ? AND J.NAME LIKE 'passing%'`, a.name)
-	t.wait(time.Second)
+	t.wait(ctx, time.Second)
 }
 
 // breakBySQL types a bad cron expression, and mends it later.
-func (t *torture) breakBySQL(f fault) {
+func (t *torture) breakBySQL(ctx context.Context, f fault) {
 	a := t.anyApp(f)
 	name := a.anyPassing(f)
 	if name == "" {
@@ -208,58 +213,53 @@ func (t *torture) breakBySQL(f fault) {
 	}
 	t.note("app %s: a bad cron expression in %q for %s", a.name, name, short(f.last))
 	const query = `UPDATE QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID SET E.CRON = ?, E.NEXT_FIRE_TIME = NULL WHERE J.APPLICATION = ? AND J.NAME = ? AND E.JOB_TYPE = 'CRON'`
-	if t.exec(query, "0/0 banana", a.name, name) {
-		t.wait(f.last)
-		t.exec(query, "0/3 * * * * ?", a.name, name)
+	if t.exec(ctx, query, "0/0 banana", a.name, name) {
+		t.wait(ctx, f.last)
+		t.exec(ctx, query, "0/3 * * * * ?", a.name, name)
 	}
 }
 
-func (t *torture) remove(f fault) {
+func (t *torture) remove(ctx context.Context, f fault) {
 	a := t.anyApp(f)
 	if name := a.anyPassing(f); name != "" {
 		t.note("app %s: remove %q", a.name, name)
-		t.removeJob(a, name)
+		t.removeJob(ctx, a, name)
 	}
 }
 
 // removeJob removes a job. From then on nobody can tell what its schedules owed.
-func (t *torture) removeJob(a *appUnder, name string) bool {
-	return t.try("remove", func(ctx context.Context) error {
+func (t *torture) removeJob(ctx context.Context, a *appUnder, name string) bool {
+	return t.try(ctx, "remove", func(ctx context.Context) error {
 		a.mu.Lock()
-		for i, other := range a.passing {
-			if other == name {
-				a.passing = append(a.passing[:i], a.passing[i+1:]...)
-				break
-			}
-		}
+		a.passing = slices.DeleteFunc(a.passing, func(other string) bool { return other == name })
 		a.mu.Unlock()
 		return a.Remove(ctx, name)
 	})
 }
 
-// enqueue has a job run once, now or soon, and some be cancelled before.
-func (t *torture) enqueue(f fault) {
+// enqueue has a job run a few times by hand, soon.
+func (t *torture) enqueue(ctx context.Context, f fault) {
 	a := t.anyApp(f)
 	name := fmt.Sprintf("lasting %d", f.dice.IntN(jobsPerApp))
 	n := 1 + f.dice.IntN(5)
 	t.note("app %s: run %q %d times by hand", a.name, name, n)
 	for range n {
 		at := time.Now().Add(time.Duration(f.dice.Int64N(int64(5 * time.Second))))
-		t.try("enqueue", func(ctx context.Context) error {
+		t.try(ctx, "enqueue", func(ctx context.Context) error {
 			_, err := a.EnqueueAt(ctx, name, nil, at)
 			return err
 		})
 	}
 }
 
-func (t *torture) cancelSome(f fault) {
+func (t *torture) cancelSome(ctx context.Context, f fault) {
 	a := t.anyApp(f)
 	t.note("app %s: cancel what runs now, by SQL", a.name)
-	t.exec(`UPDATE QRTZ_RUN SET CANCEL_AT = 1 WHERE APPLICATION = ? AND STATE = 'RUNNING' ORDER BY ID LIMIT 3`, a.name)
+	t.exec(ctx, `UPDATE QRTZ_RUN SET CANCEL_AT = 1 WHERE APPLICATION = ? AND STATE = 'RUNNING' ORDER BY ID LIMIT 3`, a.name)
 }
 
 // crowd has several hundred fires fall on the same instant.
-func (t *torture) crowd(f fault) {
+func (t *torture) crowd(ctx context.Context, f fault) {
 	a := t.anyApp(f)
 	at := time.Now().Add(time.Duration(f.dice.Int64N(int64(8 * time.Second))))
 	a.mu.Lock()
@@ -272,16 +272,16 @@ func (t *torture) crowd(f fault) {
 		j.Schedules = append(j.Schedules, s)
 	}
 	t.note("app %s: %d fires at the same instant, in %s", a.name, len(j.Schedules), short(time.Until(at)))
-	t.try("declare", func(ctx context.Context) error { return a.Declare(ctx, j) })
+	t.try(ctx, "declare", func(ctx context.Context) error { return a.Declare(ctx, j) })
 }
 
 // cleanHistory deletes what has succeeded in the second app some time ago, as `qrtz history clean` does, while everything
 // goes on.
-func (t *torture) cleanHistory(fault) {
+func (t *torture) cleanHistory(ctx context.Context, _ fault) {
 	a := t.apps[len(t.apps)-1]
 	t.note("app %s: clean the history", a.name)
 	t.judge.cleaned(a.name, time.Now().Add(operation-cleanOlder)) // what is deleted is as old as that when it is looked at
-	t.try("clean history", func(ctx context.Context) error {
+	t.try(ctx, "clean history", func(ctx context.Context) error {
 		_, err := admin.New(t.db, schema.DefaultPrefix).Clean(ctx, admin.Cleaning{OlderThan: cleanOlder, App: a.name, State: "SUCCEEDED"})
 		return err
 	})

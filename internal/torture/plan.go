@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -21,20 +22,15 @@ type kind struct {
 	name   string
 	weight int
 	last   func(pace) time.Duration
-	do     func(t *torture, f fault)
+	do     func(t *torture, ctx context.Context, f fault) // what it did is undone when it returns, also when ctx ends
 }
 
-func lasting(of func(pace) time.Duration) func(pace) time.Duration { return of }
-
-func atOnce(pace) time.Duration { return 0 }
-
-var (
-	forAway   = lasting(func(p pace) time.Duration { return p.away })
-	forFreeze = lasting(func(p pace) time.Duration { return p.freeze })
-	forCut    = lasting(func(p pace) time.Duration { return p.cut })
-	forOff    = lasting(func(p pace) time.Duration { return p.off })
-	forOutage = lasting(func(p pace) time.Duration { return p.outage })
-)
+func atOnce(pace) time.Duration      { return 0 }
+func forAway(p pace) time.Duration   { return p.away }
+func forFreeze(p pace) time.Duration { return p.freeze }
+func forCut(p pace) time.Duration    { return p.cut }
+func forOff(p pace) time.Duration    { return p.off }
+func forOutage(p pace) time.Duration { return p.outage }
 
 // kinds are what may go wrong, or is done to a cluster in its daily life.
 func kinds() []kind {
@@ -63,18 +59,17 @@ func kinds() []kind {
 	}
 }
 
-// plan draws the sequence of faults. The same seed, length and pace make the same plan.
+// kindsCalled are the kinds whose name contains a text.
+func kindsCalled(text string) []kind {
+	return slices.DeleteFunc(kinds(), func(k kind) bool { return !strings.Contains(k.name, text) })
+}
+
+// plan draws the sequence of faults. The same seed, length and pace make the same plan. Some kind must contain only.
 func plan(seed uint64, length time.Duration, p pace, only string) []fault {
 	dice := rand.New(rand.NewPCG(seed, 1))
-	all, total := kinds()[:0:0], 0
-	for _, k := range kinds() {
-		if strings.Contains(k.name, only) {
-			all = append(all, k)
-			total += k.weight
-		}
-	}
-	if total == 0 {
-		return nil
+	all, total := kindsCalled(only), 0
+	for _, k := range all {
+		total += k.weight
 	}
 	var faults []fault
 	for at := p.between; at < length; at += time.Duration(dice.ExpFloat64() * float64(p.between)) {

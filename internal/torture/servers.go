@@ -84,7 +84,7 @@ func redirected(dsn, addr string) (string, error) {
 	return cfg.FormatDSN(), nil
 }
 
-// version is the server's name and version, for the first line.
+// versionText is the server's name and version, for the first line.
 func versionText(version, comment string) string {
 	if strings.Contains(strings.ToLower(version), "maria") {
 		return "MariaDB " + version

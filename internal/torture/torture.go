@@ -176,7 +176,7 @@ func (t *torture) run(ctx context.Context) error {
 		if !sleepUntil(ctx, start.Add(f.at)) {
 			break
 		}
-		t.faults.Go(func() { f.kind.do(t, f) })
+		t.faults.Go(func() { f.kind.do(t, ctx, f) })
 	}
 	sleepUntil(ctx, t.until)
 	t.faults.Wait()

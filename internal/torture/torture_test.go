@@ -3,6 +3,7 @@ package main
 import (
 	"database/sql"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -34,7 +35,7 @@ func TestEveryFaultIsOverInTime(t *testing.T) {
 		seen[f.kind.name] = true
 	}
 	require.Len(t, seen, len(kinds())+1, "and the upgrade")
-	require.Empty(t, plan(7, time.Hour, inHaste, "no such kind"))
+	require.ErrorContains(t, run(t.Context(), []string{"--only", "frieze"}, io.Discard), `--only "frieze": no kind of fault is called so; want a part of one of: kill, freeze`)
 }
 
 func TestRecordsAreReadOnAsTheyGrow(t *testing.T) {
@@ -139,13 +140,8 @@ func TestOrderAndFences(t *testing.T) {
 }
 
 func TestTheTimelineAroundATime(t *testing.T) {
-	var out discard
-	l := newTimeline(&out)
+	l := newTimeline(io.Discard)
 	l.note("one")
 	require.Contains(t, l.around(time.Now(), time.Minute, time.Minute), "one")
 	require.Empty(t, l.around(time.Now().Add(time.Hour), time.Minute, time.Minute))
 }
-
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
