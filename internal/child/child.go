@@ -15,10 +15,12 @@ type Process struct {
 	err  error
 }
 
-// Start starts cmd. The goroutine that does keeps its thread until the child ends, because Linux sends the
+// Start starts cmd, with attributes of its own if it has some. The goroutine that does keeps its thread until the child ends, because Linux sends the
 // parent-death signal when the starting thread ends, not the process.
 func Start(cmd *exec.Cmd) (*Process, error) {
-	cmd.SysProcAttr = attr()
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = attr()
+	}
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {

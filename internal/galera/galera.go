@@ -133,15 +133,13 @@ func (c *Cluster) PID(i int) int {
 // Kill ends node i with SIGKILL and waits until it is gone. The others miss it after
 // about 5 s (evs.suspect_timeout) and answer no COMMIT until then. If what is left by
 // then is not the majority, it refuses all statements until Recover.
-func (c *Cluster) Kill(i int) error {
+func (c *Cluster) Kill(i int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.nodes[i] == nil {
-		return nil
+	if c.nodes[i] != nil {
+		c.nodes[i].Kill()
+		c.nodes[i] = nil
 	}
-	err := c.nodes[i].Kill()
-	c.nodes[i] = nil
-	return err
 }
 
 // Rejoin starts node i again, which catches up with the others, and waits until it is
@@ -167,9 +165,7 @@ func (c *Cluster) Recover(ctx context.Context) error {
 	if 2*c.running() <= c.opts.Nodes {
 		for i, node := range c.nodes {
 			if node != nil {
-				if err := node.Kill(); err != nil {
-					return err
-				}
+				node.Kill()
 				c.nodes[i] = nil
 			}
 		}
@@ -226,7 +222,8 @@ func (c *Cluster) Stop(ctx context.Context) error {
 			continue
 		}
 		if err := node.Stop(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("node %d: %w", i, err), node.Kill())
+			errs = append(errs, fmt.Errorf("node %d: %w", i, err))
+			node.Kill()
 		}
 		c.nodes[i] = nil
 	}

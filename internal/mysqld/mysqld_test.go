@@ -58,7 +58,7 @@ func TestDataSurvivesRestartAndKill(t *testing.T) {
 	assert.Equal(t, 1, countRows(t, s.DSN("D")))
 
 	run(t, s.DSN("D"), "INSERT INTO T VALUES (2)")
-	require.NoError(t, s.Kill())
+	s.Kill()
 	assert.Zero(t, s.PID())
 	require.NoError(t, s.Restart(t.Context()))
 	assert.Equal(t, 2, countRows(t, s.DSN("D")), "a committed row outlives a kill -9 of the server")

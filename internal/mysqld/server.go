@@ -7,12 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/qrtz-go/qrtz/internal/child"
 )
 
 // startLimit bounds a start whose context has no deadline of its own.
@@ -55,14 +56,7 @@ type Server struct {
 	account *account
 
 	mu   sync.Mutex
-	proc *process // nil when stopped
-}
-
-// process is one life of the server.
-type process struct {
-	cmd  *exec.Cmd
-	done chan struct{} // closed once the process is reaped and err is set
-	err  error
+	proc *child.Process // its present life; nil when stopped
 }
 
 // Start initialises the directory if it is new, starts a server in it and
@@ -125,16 +119,14 @@ func (s *Server) start(ctx context.Context) error {
 	}
 	s.proc = proc
 	if err := s.waitReady(ctx); err != nil {
-		_ = s.kill()
+		s.kill()
 		return fmt.Errorf("start %s: %w\n%s", s.path, err, s.logTail())
 	}
 	return nil
 }
 
-// spawn starts the server program. The goroutine that starts it keeps its
-// thread until the server ends, because Linux sends the parent-death signal when
-// the starting thread ends, not the process.
-func (s *Server) spawn(lock *os.File) (*process, error) {
+// spawn starts the server program.
+func (s *Server) spawn(lock *os.File) (*child.Process, error) {
 	log, err := os.Create(filepath.Join(s.opts.Dir, "error.log"))
 	if err != nil {
 		return nil, err
@@ -146,31 +138,17 @@ func (s *Server) spawn(lock *os.File) (*process, error) {
 	cmd.Dir, cmd.Env = s.opts.Dir, s.environ()
 	cmd.ExtraFiles = []*os.File{lock}
 	cmd.SysProcAttr = sysProcAttr(s.opts.detached, s.account)
-	proc := &process{cmd: cmd, done: make(chan struct{})}
-	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			proc.err = cmd.Wait()
-			close(proc.done)
-		}
-	}()
-	return proc, <-started
+	return child.Start(cmd)
 }
 
 // waitReady waits until the server answers on its socket and, if it listens on
 // a port, lets root in there.
 func (s *Server) waitReady(ctx context.Context) error {
 	gone := func() error {
-		select {
-		case <-s.proc.done:
-			return fmt.Errorf("the server ended: %w", s.proc.err)
-		default:
+		if s.proc.Running() {
 			return nil
 		}
+		return fmt.Errorf("the server ended: %w", s.proc.Wait())
 	}
 	if err := retry(ctx, func() (bool, error) {
 		if err := gone(); err != nil {
@@ -205,7 +183,7 @@ func (s *Server) PID() int {
 	if s.proc == nil {
 		return 0
 	}
-	return s.proc.cmd.Process.Pid
+	return s.proc.PID()
 }
 
 // Stop shuts the server down cleanly, waits for it until ctx ends, and removes a
@@ -220,10 +198,10 @@ func (s *Server) Stop(ctx context.Context) error {
 }
 
 // Kill ends the server with SIGKILL and waits until it is gone. Its directory stays.
-func (s *Server) Kill() error {
+func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.kill()
+	s.kill()
 }
 
 // Restart stops the server if it still runs and starts it again on the same data,
@@ -243,28 +221,21 @@ func (s *Server) stop(ctx context.Context) error {
 	if s.proc == nil {
 		return nil
 	}
-	if err := s.proc.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
+	s.proc.Signal(syscall.SIGTERM)
 	select {
-	case <-s.proc.done:
+	case <-s.proc.Done():
 		s.proc = nil
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("stop server %d: %w\n%s", s.proc.cmd.Process.Pid, ctx.Err(), s.logTail())
+		return fmt.Errorf("stop server %d: %w\n%s", s.proc.PID(), ctx.Err(), s.logTail())
 	}
 }
 
-func (s *Server) kill() error {
-	if s.proc == nil {
-		return nil
+func (s *Server) kill() {
+	if s.proc != nil {
+		s.proc.Kill()
+		s.proc = nil
 	}
-	if err := s.proc.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	<-s.proc.done
-	s.proc = nil
-	return nil
 }
 
 func (s *Server) removeTemp() error {

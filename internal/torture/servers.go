@@ -18,7 +18,7 @@ import (
 type servers interface {
 	Nodes() int
 	DSN(i int, database string) string // by TCP
-	Kill(i int) error
+	Kill(i int)
 	Rejoin(ctx context.Context, i int) error // starts a killed one, and returns when it serves again
 	Stop(ctx context.Context) error
 }
@@ -28,7 +28,7 @@ type oneServer struct{ *mysqld.Server }
 
 func (s oneServer) Nodes() int                              { return 1 }
 func (s oneServer) DSN(_ int, database string) string       { return s.Server.DSN(database) }
-func (s oneServer) Kill(int) error                          { return s.Server.Kill() }
+func (s oneServer) Kill(int)                                { s.Server.Kill() }
 func (s oneServer) Rejoin(ctx context.Context, _ int) error { return s.Restart(ctx) }
 
 func startServer(ctx context.Context, dir string) (servers, error) {
