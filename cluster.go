@@ -2,7 +2,6 @@ package qrtz
 
 import (
 	"context"
-	"iter"
 	"runtime/debug"
 	"time"
 
@@ -39,7 +38,7 @@ func (c cluster) Resuming() bool {
 	return v.Resuming()
 }
 
-func (c cluster) PassesOver(class string) iter.Seq2[time.Time, time.Time] {
+func (c cluster) PassesOver(class string) []node.TimeOff {
 	v := c.Member.View()
 	return v.PassesOver(class)
 }

@@ -16,7 +16,18 @@ const maxMissed = 3_000_000
 // and its misfire policy decides what still runs. Each missed fire ends as a PENDING run, which any node
 // that handles the class claims, or in the one SKIPPED row that stands for the rest.
 func (e *Execute) Repair(now time.Time) Move {
-	runs := e.runsAfterMisfire()
+	return e.miss(now, e.runsAfterMisfire(), func(missed int64, late int) string {
+		return fmt.Sprintf("misfire: %d missed, policy %s runs %d of them", missed, e.Misfire, late)
+	})
+}
+
+// PassOver is the move past all fires up to now, none of which runs: one SKIPPED row stands for them, and says why.
+func (e *Execute) PassOver(now time.Time, why string) Move {
+	return e.miss(now, 0, func(int64, int) string { return why })
+}
+
+// miss is the move past all fires up to now, of which the latest run after all, as many as runs says.
+func (e *Execute) miss(now time.Time, runs int, why func(missed int64, late int) string) Move {
 	var first, last, lastSkipped time.Time
 	var late []time.Time // the latest fires, at most runs
 	var missed int64
@@ -44,7 +55,7 @@ func (e *Execute) Repair(now time.Time) Move {
 	if skipped := missed - int64(len(late)); skipped > 0 {
 		m.Runs = append(m.Runs, NewRun{
 			State: Skipped, FireTime: first, LastFire: lastSkipped, Count: skipped,
-			Message: fmt.Sprintf("misfire: %d missed, policy %s runs %d of them", missed, e.Misfire, len(late)),
+			Message: why(missed, len(late)),
 		})
 	}
 	for _, fire := range late {

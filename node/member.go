@@ -199,7 +199,7 @@ func (m *Member) Refresh(ctx context.Context) error {
 			return err
 		}
 	}
-	if own, app := v.offUnnoted(); v.Me.Instance != 0 && (!own.IsZero() || !app.IsZero()) {
+	if own, app := v.sawOff(); v.Me.Instance != 0 && (own.sees() || app.sees()) {
 		if err := m.store.SawOff(ctx, v.Me.HostIP, v.Me.Instance, own, app); err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package node
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 	"time"
 )
@@ -37,8 +36,8 @@ func (v *View) ClassesOff() []string {
 // OffSince is since when a class that is off has been: what was due before could have been claimed, and is owed.
 func (v *View) OffSince(class string) time.Time {
 	nodes := v.nodesOff(class)
-	if v.AppOn || nodes.lasts() && nodes.from.Before(v.appOffSince()) {
-		return nodes.from
+	if v.AppOn || nodes.lasts() && nodes.From.Before(v.appOffSince()) {
+		return nodes.From
 	}
 	return v.appOffSince()
 }
@@ -46,72 +45,89 @@ func (v *View) OffSince(class string) time.Time {
 // Resuming tells whether this node is on again but has not yet passed over what was due while it was off.
 func (v *View) Resuming() bool { return v.AppOn && v.Me.On && !v.Me.resumed() }
 
-// PassesOver are the spans, in order, whose fires of a class this node passes over when it resumes: the time in which the
-// app was off, and that in which all nodes that handle the class were.
-func (v *View) PassesOver(class string) iter.Seq2[time.Time, time.Time] {
-	var spans []offSpan
+// TimeOff is a time in which something was off. From From until Seen it was so for certain. Seen is Until, unless for longer
+// than nodes go without looking nobody saw it before it was switched on for good: then it may have been on and off again in
+// between, of which the switch tells nothing.
+type TimeOff struct{ From, Seen, Until time.Time }
+
+func (o TimeOff) lasts() bool { return o.From.Before(o.Until) }
+
+// PassesOver are the times, in order, whose fires of a class this node passes over when it resumes: that in which the app
+// was off, and that in which all nodes that handle the class were.
+func (v *View) PassesOver(class string) []TimeOff {
+	var times []TimeOff
 	if !v.Me.AppOffSince.IsZero() {
-		spans = append(spans, offSpan{v.Me.AppOffSince, v.AppSwitchedAt})
+		times = append(times, v.appWasOff())
 	}
 	if nodes := v.nodesOff(class); !v.Me.OffSince.IsZero() && nodes.lasts() {
-		spans = append(spans, nodes)
+		times = append(times, nodes)
 	}
-	slices.SortFunc(spans, func(a, b offSpan) int { return cmp.Or(a.from.Compare(b.from), a.until.Compare(b.until)) })
-	return func(yield func(from, until time.Time) bool) {
-		for _, s := range spans {
-			if !yield(s.from, s.until) {
-				return
-			}
-		}
-	}
+	slices.SortFunc(times, func(a, b TimeOff) int { return cmp.Or(a.From.Compare(b.From), a.Until.Compare(b.Until)) })
+	return times
 }
 
-// offSpan is a span of time in which something was off.
-type offSpan struct{ from, until time.Time }
+// appWasOff is the time off that this node resumes from, as it and those have seen it who noted the same switch.
+func (v *View) appWasOff() TimeOff {
+	seen := v.Me.AppOffSeenAt
+	for i := range v.Nodes {
+		if n := &v.Nodes[i]; n.AppOffSince.Equal(v.Me.AppOffSince) {
+			seen = later(seen, n.AppOffSeenAt)
+		}
+	}
+	return v.timeOff(v.Me.AppOffSince, seen, v.AppSwitchedAt)
+}
 
-func (s offSpan) lasts() bool { return s.from.Before(s.until) }
-
-// nodesOff is the latest span in which all nodes that handle a class were switched off, by their own switches. It ends now
+// nodesOff is the latest time in which all nodes that handle a class were switched off, by their own switches. It ends now
 // if they still are.
-func (v *View) nodesOff(class string) offSpan {
-	all := offSpan{time.UnixMilli(1), v.At}
+func (v *View) nodesOff(class string) TimeOff {
+	all := TimeOff{time.UnixMilli(1), v.At, v.At}
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		if !n.handles(class) {
 			continue
 		}
 		off := v.ownOff(n)
-		all.from = later(all.from, off.from)
-		if off.until.Before(all.until) {
-			all.until = off.until
-		}
+		all.From = later(all.From, off.From)
+		all.Seen = earlier(all.Seen, off.Seen)
+		all.Until = earlier(all.Until, off.Until)
 	}
+	all.Seen = later(all.Seen, all.From)
 	return all
 }
 
-// ownOff is the span in which a node is off by its own switch, or was, if it has not yet resumed. It is empty for one
+// ownOff is the time in which a node is off by its own switch, or was, if it has not yet resumed. It is empty for one
 // that was not.
-func (v *View) ownOff(n *Node) offSpan {
+func (v *View) ownOff(n *Node) TimeOff {
 	switch {
-	case n.switchedOn() && n.OffSince.IsZero():
-		return offSpan{}
-	case n.switchedOn():
-		return offSpan{n.OffSince, n.SwitchedAt}
+	case !n.switchedOn():
+		return TimeOff{orBeginning(n.SwitchedAt), v.At, v.At}
 	case n.OffSince.IsZero():
-		return offSpan{orBeginning(n.SwitchedAt), v.At}
+		return TimeOff{}
 	default:
-		return offSpan{n.OffSince, v.At}
+		return v.timeOff(n.OffSince, n.OffSeenAt, n.SwitchedAt)
 	}
 }
 
-// offUnnoted tells since when this node, and since when its app, is off; zero for what is on, or noted already. What was
-// switched since it was noted has been on meanwhile, though nobody here saw it: what was due then is owed.
-func (v *View) offUnnoted() (own, app time.Time) {
-	if since := orBeginning(v.Me.SwitchedAt); !v.Me.switchedOn() && since.After(v.Me.OffSince) {
-		own = since
+func (v *View) timeOff(from, seen, until time.Time) TimeOff {
+	if until.Sub(seen) <= v.fresh {
+		seen = until
 	}
-	if since := v.appOffSince(); !v.AppOn && since.After(v.Me.AppOffSince) {
-		app = since
+	return TimeOff{from, later(from, seen), until}
+}
+
+// seenOff is what a node notes of a switch that it sees off: since when it is, and when it was seen.
+type seenOff struct{ since, at time.Time }
+
+func (s seenOff) sees() bool { return !s.at.IsZero() }
+
+// sawOff tells what this node sees of its own switch and of its app's; zero for what is on. What was switched since it was
+// noted has been on meanwhile, though nobody here saw it: it is off since the later switch, and what was due before is owed.
+func (v *View) sawOff() (own, app seenOff) {
+	if !v.Me.switchedOn() {
+		own = seenOff{later(orBeginning(v.Me.SwitchedAt), v.Me.OffSince), v.At}
+	}
+	if !v.AppOn {
+		app = seenOff{later(v.appOffSince(), v.Me.AppOffSince), v.At}
 	}
 	return own, app
 }
@@ -124,6 +140,13 @@ func orBeginning(switched time.Time) time.Time { return later(switched, time.Uni
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
 		return a
 	}
 	return b

@@ -38,7 +38,9 @@ type row struct {
 	Heartbeat    sql.NullInt64  `db:"HEARTBEAT_AT"`
 	Switched     sql.NullInt64  `db:"SWITCHED"`
 	OffSince     sql.NullInt64  `db:"OFF_SINCE"`
+	OffSeenAt    sql.NullInt64  `db:"OFF_SEEN_AT"`
 	AppOffSince  sql.NullInt64  `db:"APP_OFF_SINCE"`
+	AppOffSeenAt sql.NullInt64  `db:"APP_OFF_SEEN_AT"`
 	Handlers     sql.NullString `db:"HANDLERS"`
 	ProcessID    sql.NullInt64  `db:"PROCESS_ID"`
 }
@@ -46,7 +48,8 @@ type row struct {
 const readSQL = `
 SELECT ` + schema.NowSQL + ` AS NOW_MICROS, A.STATE AS APP_STATE, CAST(UNIX_TIMESTAMP(A.SWITCHED_AT) * 1000 AS SIGNED) AS APP_SWITCHED,
        N.HOST_IP, N.HOST_NAME, N.STATE, N.STOPPED_BY_APP, N.INSTANCE, N.HEARTBEAT_AT,
-       CAST(UNIX_TIMESTAMP(N.SWITCHED_AT) * 1000 AS SIGNED) AS SWITCHED, N.OFF_SINCE, N.APP_OFF_SINCE, N.HANDLERS, N.PROCESS_ID
+       CAST(UNIX_TIMESTAMP(N.SWITCHED_AT) * 1000 AS SIGNED) AS SWITCHED, N.OFF_SINCE, N.OFF_SEEN_AT, N.APP_OFF_SINCE, N.APP_OFF_SEEN_AT,
+       N.HANDLERS, N.PROCESS_ID
   FROM QRTZ_APP A LEFT JOIN QRTZ_NODE N ON N.APPLICATION = ?
  WHERE A.APPLICATION = ? ORDER BY N.HOST_IP`
 
@@ -67,7 +70,8 @@ func (s *Store) Read(ctx context.Context) (View, error) {
 		n := Node{
 			HostIP: r.HostIP.String, HostName: r.HostName.String, On: r.State.String == "Y", StoppedByApp: r.StoppedByApp.Bool,
 			Instance: r.Instance.Int64, Heartbeat: fromMillis(r.Heartbeat), SwitchedAt: fromMillis(r.Switched),
-			OffSince: fromMillis(r.OffSince), AppOffSince: fromMillis(r.AppOffSince), ProcessID: int(r.ProcessID.Int64), seed: seedOf(r.HostIP.String),
+			OffSince: fromMillis(r.OffSince), OffSeenAt: fromMillis(r.OffSeenAt),
+			AppOffSince: fromMillis(r.AppOffSince), AppOffSeenAt: fromMillis(r.AppOffSeenAt), ProcessID: int(r.ProcessID.Int64), seed: seedOf(r.HostIP.String),
 		}
 		// A node of version 1.3, or a row edited by hand, has no readable list: it handles nothing.
 		if json.Unmarshal([]byte(r.Handlers.String), &n.Classes) == nil {
@@ -139,18 +143,20 @@ func (s *Store) Beat(ctx context.Context, hostIP string, instance int64, skew ti
 }
 
 const (
-	offSinceSQL = `
-UPDATE QRTZ_NODE SET OFF_SINCE = COALESCE(?, OFF_SINCE), APP_OFF_SINCE = COALESCE(?, APP_OFF_SINCE), SWITCHED_AT = SWITCHED_AT
+	sawOffSQL = `
+UPDATE QRTZ_NODE
+   SET OFF_SINCE = COALESCE(?, OFF_SINCE), OFF_SEEN_AT = COALESCE(?, OFF_SEEN_AT),
+       APP_OFF_SINCE = COALESCE(?, APP_OFF_SINCE), APP_OFF_SEEN_AT = COALESCE(?, APP_OFF_SEEN_AT), SWITCHED_AT = SWITCHED_AT
  WHERE APPLICATION = ? AND HOST_IP = ? AND INSTANCE = ?`
 	resumedSQL = `
-UPDATE QRTZ_NODE SET OFF_SINCE = NULL, APP_OFF_SINCE = NULL, SWITCHED_AT = SWITCHED_AT
+UPDATE QRTZ_NODE SET OFF_SINCE = NULL, OFF_SEEN_AT = NULL, APP_OFF_SINCE = NULL, APP_OFF_SEEN_AT = NULL, SWITCHED_AT = SWITCHED_AT
  WHERE APPLICATION = ? AND HOST_IP = ? AND INSTANCE = ? AND STATE = 'Y'`
 )
 
-// SawOff notes since when an instance, as it has seen, is off, and since when its app is: zero for what is on, or noted
-// already. What is noted stays until Resumed.
-func (s *Store) SawOff(ctx context.Context, hostIP string, instance int64, own, app time.Time) error {
-	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(offSinceSQL), orNull(own), orNull(app), s.app, hostIP, instance); err != nil {
+// SawOff notes that an instance has seen itself, its app, or both off. What is noted stays until Resumed.
+func (s *Store) SawOff(ctx context.Context, hostIP string, instance int64, own, app seenOff) error {
+	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(sawOffSQL),
+		orNull(own.since), orNull(own.at), orNull(app.since), orNull(app.at), s.app, hostIP, instance); err != nil {
 		return fmt.Errorf("note that the node is off: %w", err)
 	}
 	return nil

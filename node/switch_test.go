@@ -110,10 +110,11 @@ func TestANodeResumesBeforeItClaims(t *testing.T) {
 			v = refreshed(t, m)
 			assert.False(t, v.Claiming(), "not yet: what was due meanwhile is to be passed over first")
 			assert.True(t, v.Resuming())
-			for from, until := range v.PassesOver("tick") {
-				assert.True(t, from.Before(until))
-				assert.GreaterOrEqual(t, until.UnixMilli(), before, "fires count from the switch on")
-				assert.False(t, until.After(v.At))
+			for _, off := range v.PassesOver("tick") {
+				assert.True(t, off.From.Before(off.Until))
+				assert.Equal(t, off.Until, off.Seen, "it was seen off a moment before")
+				assert.GreaterOrEqual(t, off.Until.UnixMilli(), before, "fires count from the switch on")
+				assert.False(t, off.Until.After(v.At))
 			}
 			assert.Equal(t, "Y", readRow(t, db, "n").State)
 
@@ -134,7 +135,7 @@ func TestANodeThatIsStillOffDoesNotResume(t *testing.T) {
 	run(t, db, `UPDATE QRTZ_NODE SET OFF_SINCE = 5000, SWITCHED_AT = FROM_UNIXTIME(5)`)
 	require.NoError(t, m.Resumed(t.Context()))
 	assert.Equal(t, int64(5000), readRow(t, db, "n").OffSince.Int64)
-	require.NoError(t, m.store.SawOff(t.Context(), "n", m.Self().Instance, time.Time{}, time.UnixMilli(7)))
+	require.NoError(t, m.store.SawOff(t.Context(), "n", m.Self().Instance, seenOff{}, seenOff{time.UnixMilli(7), time.UnixMilli(8)}))
 	assert.Equal(t, int64(5000), readRow(t, db, "n").OffSince.Int64)
 }
 
@@ -161,6 +162,32 @@ func TestOffAgainIsNotedAnew(t *testing.T) {
 	}
 }
 
+func TestEachLookNotesWhatIsStillOff(t *testing.T) {
+	db := newDB(t)
+	m, _ := joined(t, db, "n")
+	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'N'`)
+	first := refreshed(t, m).Me
+	assert.True(t, first.AppOffSeenAt.IsZero())
+	assert.False(t, first.OffSeenAt.Before(first.OffSince))
+	require.NoError(t, m.clock.Measure(t.Context())) // a moment
+	run(t, db, stopApp)
+	second := refreshed(t, m).Me
+	assert.True(t, second.OffSeenAt.After(first.OffSeenAt))
+	assert.Equal(t, second.OffSeenAt, second.AppOffSeenAt)
+
+	run(t, db, startApp)
+	require.NoError(t, m.Leave(t.Context()))
+	again, _ := joined(t, db, "n")
+	third := again.View().Me
+	assert.Equal(t, second.AppOffSeenAt, third.AppOffSeenAt, "on again, and told by a former process")
+	assert.True(t, third.OffSeenAt.After(second.OffSeenAt))
+
+	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'Y'`)
+	require.NoError(t, again.Resumed(t.Context()))
+	done := again.View().Me
+	assert.Zero(t, [2]bool{!done.OffSeenAt.IsZero(), !done.AppOffSeenAt.IsZero()})
+}
+
 // A node that restarts while it is off must pass over what was due before it claims.
 func TestARestartRemembersThatItWasOff(t *testing.T) {
 	db := newDB(t)
@@ -182,7 +209,7 @@ func TestOurOwnWritesAreNotSwitches(t *testing.T) {
 	s := m.store
 	ours := func() {
 		require.NoError(t, s.Beat(t.Context(), self.HostIP, self.Instance, time.Minute))
-		require.NoError(t, s.SawOff(t.Context(), self.HostIP, self.Instance, time.Now(), time.Now()))
+		require.NoError(t, s.SawOff(t.Context(), self.HostIP, self.Instance, seenOff{time.Now(), time.Now()}, seenOff{time.Now(), time.Now()}))
 		require.NoError(t, s.Resumed(t.Context(), self.HostIP, self.Instance))
 		_, err := s.Bury(t.Context(), time.Now().Add(time.Hour))
 		require.NoError(t, err)

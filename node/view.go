@@ -15,7 +15,9 @@ type Node struct {
 	Heartbeat        time.Time // zero: never, or left
 	SwitchedAt       time.Time // when its row was last changed by hand
 	OffSince         time.Time // when it was switched off, if it has seen that and not yet resumed; zero otherwise
+	OffSeenAt        time.Time // when it last saw itself off; zero: never, or resumed
 	AppOffSince      time.Time // when its app was switched off, likewise
+	AppOffSeenAt     time.Time // when it last saw its app off
 	Classes          []string  // it has handlers for, sorted
 	ProcessID        int
 

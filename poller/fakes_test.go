@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"sync"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/node"
 	"github.com/qrtz-go/qrtz/pool"
 )
 
@@ -257,6 +257,7 @@ type fakeCluster struct {
 	rank      int
 	resuming  time.Time
 	offSince  time.Time
+	offSeen   time.Time // zero for until resuming
 	elsewhere bool
 	refreshed int
 	resumed   int
@@ -295,12 +296,15 @@ func (c *fakeCluster) Resuming() bool {
 	return !c.resuming.IsZero()
 }
 
-func (c *fakeCluster) PassesOver(string) iter.Seq2[time.Time, time.Time] {
-	return func(yield func(from, until time.Time) bool) {
-		if !c.elsewhere {
-			yield(c.offSince, c.resuming)
-		}
+func (c *fakeCluster) PassesOver(string) []node.TimeOff {
+	if c.elsewhere {
+		return nil
 	}
+	seen := c.resuming
+	if !c.offSeen.IsZero() {
+		seen = c.offSeen
+	}
+	return []node.TimeOff{{From: c.offSince, Seen: seen, Until: c.resuming}}
 }
 
 func (c *fakeCluster) Rank(string, int64) int {

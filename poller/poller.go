@@ -4,7 +4,6 @@ package poller
 
 import (
 	"context"
-	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/internal/outage"
+	"github.com/qrtz-go/qrtz/node"
 )
 
 // Store is what the poller needs of execute.Store.
@@ -35,16 +35,16 @@ type Store interface {
 
 // Cluster is what the poller needs to know of the other nodes.
 type Cluster interface {
-	Now() time.Time                                          // the database's time
-	Self() execute.Instance                                  // this process
-	Claiming() bool                                          // this node may claim
-	Switches() (appOn, nodeOn bool)                          // as last seen
-	Resuming() bool                                          // this node is on again, but has not yet passed over what was due
-	PassesOver(class string) iter.Seq2[time.Time, time.Time] // the spans, from and until, whose fires it then passes over
-	Rank(class string, id int64) int                         // how many nodes go before this one
-	MayOwn() func(id int64) bool                             // whether its rank may be 0, the class unknown; nil for always
-	Refresh(ctx context.Context) error                       // look again now
-	Resumed(ctx context.Context) error                       // what was due while off has been passed over
+	Now() time.Time                         // the database's time
+	Self() execute.Instance                 // this process
+	Claiming() bool                         // this node may claim
+	Switches() (appOn, nodeOn bool)         // as last seen
+	Resuming() bool                         // this node is on again, but has not yet passed over what was due
+	PassesOver(class string) []node.TimeOff // the times, in order, whose fires it then passes over
+	Rank(class string, id int64) int        // how many nodes go before this one
+	MayOwn() func(id int64) bool            // whether its rank may be 0, the class unknown; nil for always
+	Refresh(ctx context.Context) error      // look again now
+	Resumed(ctx context.Context) error      // what was due while off has been passed over
 }
 
 // Pool is what the poller needs of the pool.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/node"
 )
 
 // sweep looks for what an owner left lying, for what is new, and at the switches.
@@ -92,8 +93,8 @@ func (p *Poller) followSwitches(ctx context.Context, found execute.Glance) (clai
 func (p *Poller) resume(ctx context.Context) error {
 	p.plan.clear()
 	for _, class := range p.cfg.Classes {
-		for from, until := range p.cluster.PassesOver(class) {
-			if done, err := p.passOver(ctx, class, from, until); err != nil || !done {
+		for _, off := range p.cluster.PassesOver(class) {
+			if done, err := p.passOver(ctx, class, off); err != nil || !done {
 				return err // the next sweep tries again
 			}
 		}
@@ -105,11 +106,14 @@ func (p *Poller) resume(ctx context.Context) error {
 	return nil
 }
 
-// passOver moves the executes of a class on whose fires lie between two times, and those that have come so far by their
+// unseenOff is the message of fires that are passed over though nobody can say that they were due in a time off.
+const unseenOff = "passed over: the app, or its nodes, may have been on in between, but no node has seen it"
+
+// passOver moves the executes of a class on whose fires lie in a time off, and those that have come so far by their
 // misfire policy. It is not done if somebody else is at it, too.
-func (p *Poller) passOver(ctx context.Context, class string, from, until time.Time) (done bool, err error) {
+func (p *Poller) passOver(ctx context.Context, class string, off node.TimeOff) (done bool, err error) {
 	for {
-		rows, err := p.store.Overdue(ctx, execute.Executing, []string{class}, time.UnixMilli(1), until.Add(-time.Millisecond), maxSwept)
+		rows, err := p.store.Overdue(ctx, execute.Executing, []string{class}, time.UnixMilli(1), off.Until.Add(-time.Millisecond), maxSwept)
 		if err != nil || len(rows) == 0 {
 			return err == nil, err
 		}
@@ -118,10 +122,12 @@ func (p *Poller) passOver(ctx context.Context, class string, from, until time.Ti
 			switch {
 			case e.Problem != nil:
 				moves[i] = e.Break()
-			case e.Next.Before(from):
-				moves[i] = e.Repair(from.Add(-time.Millisecond))
+			case e.Next.Before(off.From):
+				moves[i] = e.Repair(off.From.Add(-time.Millisecond))
+			case e.Next.Before(off.Seen):
+				moves[i] = e.Resume(off.Seen)
 			default:
-				moves[i] = e.Resume(until)
+				moves[i] = e.PassOver(off.Until.Add(-time.Millisecond), unseenOff)
 			}
 		}
 		applied, err := p.store.Repair(ctx, p.cluster.Self(), execute.Executing, moves)

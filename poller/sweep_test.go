@@ -130,6 +130,23 @@ func TestOnAgainOwesWhatWasDueBeforeItWasOff(t *testing.T) {
 	})
 }
 
+func TestOnAgainPutsOnRecordWhatNobodySawOff(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		b.put(every(1, time.Second, now))
+		b.cluster.offSince, b.cluster.offSeen, b.cluster.resuming = now, now.Add(3*time.Second), now.Add(10*time.Second)
+		rest(12 * time.Second)
+		b.swept()
+		require.Len(b.t, b.store.repaired, 2)
+		require.Empty(b.t, b.store.repaired[0].Runs, "these were due while it was off")
+		require.Len(b.t, b.store.repaired[1].Runs, 1)
+		left := b.store.repaired[1].Runs[0]
+		require.Equal(b.t, execute.NewRun{
+			State: execute.Skipped, FireTime: now.Add(3 * time.Second), LastFire: now.Add(9 * time.Second), Count: 7, Message: unseenOff,
+		}, left)
+		require.Equal(b.t, now.Add(10*time.Second), b.store.rows[1].Next)
+	})
+}
+
 func TestOnAgainLeavesAloneWhatOthersRanMeanwhile(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
 		b.put(every(1, time.Second, now))

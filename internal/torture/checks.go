@@ -120,6 +120,13 @@ func (s *switchOff) outer() span {
 	return span{s.before, s.after}
 }
 
+// onFrom is when it was switched on again, at the earliest; now, if it has not been.
+func (s *switchOff) onFrom() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return orNow(s.until)
+}
+
 // forbids tells whether the claim of a run was forbidden.
 func (s *switchOff) forbids(r runRow) bool {
 	s.mu.Lock()

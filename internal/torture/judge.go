@@ -153,9 +153,9 @@ func (j *judge) cleanedBefore(app string) time.Time {
 	return j.clean[app]
 }
 
-// offSpans are the times in which an app was off. One that was on for a short while between two of them may have been so
-// unseen: the row keeps only the last switch, so that a node that knows of the first time off and looks again after the second
-// takes all of it for one. See "What is known to be wrong" in docs/reliability.md.
+// offSpans are the times in which an app was off. One that was on in between, and on for good no later than nodes may go
+// without looking, may have been so unseen: the row keeps only the last switch. See "What is known to be wrong" in
+// docs/reliability.md.
 func (j *judge) offSpans(app string) []check.Span {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -163,7 +163,7 @@ func (j *judge) offSpans(app string) []check.Span {
 	for _, s := range j.switches {
 		if s.app == app && s.node == "" {
 			off := s.outer()
-			if n := len(spans); n > 0 && off.from.Sub(spans[n-1].Until) < j.t.pace.nodeTimeout() {
+			if n := len(spans); n > 0 && s.onFrom().Sub(spans[n-1].Until) < j.t.pace.unseen() {
 				spans[n-1].Until = orNow(off.until)
 				continue
 			}

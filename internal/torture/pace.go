@@ -52,6 +52,9 @@ func (p pace) misfireInterval() time.Duration { return or(p.config.MisfireInterv
 
 func (p pace) nodeTimeout() time.Duration { return or(p.config.NodeTimeout, 22500*time.Millisecond) }
 
+// unseen is how long nodes may go without looking at a switch and still take it for what it was: one and a half heartbeats.
+func (p pace) unseen() time.Duration { return p.nodeTimeout() / 3 }
+
 // lateAfter is how long a fire may wait for its claim while things go wrong: until the longest outage is over, a misfire is
 // one, and the misfire handler has come by.
 func (p pace) lateAfter() time.Duration {
