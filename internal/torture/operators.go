@@ -193,14 +193,28 @@ func (t *torture) changeBySQL(ctx context.Context, f fault) {
  WHERE J.APPLICATION = ? AND J.NAME = ?`, 700+f.dice.IntN(3000), "0/3 * * * * ?", a.name, name)
 }
 
-// endBySQL allows no further fires to what comes and goes, and leaves NEXT_FIRE_TIME alone, while a worker is slow to claim:
-// only the checksum of the schedule tells it that what it read is old.
+// endBySQL allows no further fires to a job of its own, whose fires come thick and fast, and leaves NEXT_FIRE_TIME alone,
+// while a worker is slow to claim: only the checksum of the schedule tells it that what it read is old.
 func (t *torture) endBySQL(ctx context.Context, f fault) {
 	a := t.anyApp(f)
-	t.note("app %s: no further fires for passing jobs by SQL", a.name)
+	a.mu.Lock()
+	a.declared++
+	j := qrtz.Job{Name: fmt.Sprintf("passing %d", a.declared), Class: "quick"}
+	a.mu.Unlock()
+	now := time.Now()
+	for k := range 20 {
+		s := every(f.dice, 400*time.Millisecond, 900*time.Millisecond, now)
+		s.Name = fmt.Sprint(k)
+		j.Schedules = append(j.Schedules, s)
+	}
+	if !t.try(ctx, "declare", func(ctx context.Context) error { return a.Declare(ctx, j) }) {
+		return
+	}
+	t.wait(ctx, time.Second+time.Duration(f.dice.Int64N(int64(2*time.Second))))
+	t.note("app %s: no further fires for %q by SQL", a.name, j.Name)
 	defer t.slowed(ctx, f, pick(f.dice, t.processesOf(a.name)...))()
 	t.exec(ctx, `UPDATE QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID SET E.REPEAT_COUNT = GREATEST(COALESCE(E.TIME_TRIGGERED, 0), 0)
- WHERE J.APPLICATION = ? AND J.NAME LIKE 'passing%'`, a.name)
+ WHERE J.APPLICATION = ? AND J.NAME = ?`, a.name, j.Name)
 	t.wait(ctx, time.Second)
 }
 
