@@ -48,6 +48,11 @@ func (c cluster) Rank(class string, id int64) int {
 	return v.Rank(class, id)
 }
 
+func (c cluster) Alone() bool {
+	v := c.Member.View()
+	return v.Alone()
+}
+
 func (c cluster) MayOwn() func(id int64) bool {
 	v := c.Member.View()
 	return v.MayOwn()

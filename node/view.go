@@ -88,6 +88,11 @@ func (v *View) Rank(class string, id int64) int {
 	return rank
 }
 
+// Alone tells whether no other live node claims.
+func (v *View) Alone() bool {
+	return !slices.ContainsFunc(v.Nodes, func(n Node) bool { return n.HostIP != v.Me.HostIP && v.claims(&n) })
+}
+
 // MayOwn returns a test of ids that this node may be the owner of, whatever their class: no node that handles all its
 // classes goes before it. It is nil if there is no such node.
 func (v *View) MayOwn() func(id int64) bool {

@@ -138,6 +138,17 @@ func TestMayOwnTellsByTheIDAlone(t *testing.T) {
 	assert.Nil(t, alone.MayOwn())
 }
 
+func TestAlone(t *testing.T) {
+	other := live("b", "another class")
+	v := cluster(0, live("a", "c"), other)
+	assert.False(t, v.Alone())
+	other.On = false
+	dead := live("c", "c")
+	dead.Heartbeat = noon.Add(-time.Hour)
+	v = cluster(0, live("a", "c"), other, dead)
+	assert.True(t, v.Alone())
+}
+
 func TestClaiming(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*View)

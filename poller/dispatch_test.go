@@ -84,22 +84,25 @@ func TestACrowdIsClaimedEarlyInLargeBatches(t *testing.T) {
 	})
 }
 
-func TestALargeCrowdIsClaimedInPartsAtOnce(t *testing.T) {
-	benched(t, 4*maxBatch, func(b *bench, now time.Time) {
-		fire := now.Add(3 * time.Second)
-		for id := range int64(maxBatch*3 + 100) {
-			b.put(every(id+1, time.Hour, fire))
-		}
-		b.store.slow = 50 * time.Millisecond
-		b.start()
-		rest(4 * time.Second)
-		at := map[time.Time]int{}
-		for _, c := range b.won() {
-			at[c.at]++
-		}
-		require.Equal(b.t, 4, b.calls("Claim"))
-		require.Len(b.t, at, 2, "two after another, of two at once")
-	})
+func TestALargeCrowdIsClaimedInPartsAtOnceByANodeThatIsAlone(t *testing.T) {
+	for joined, rounds := range map[bool]int{false: 2, true: 4} {
+		benched(t, 4*maxBatch, func(b *bench, now time.Time) {
+			b.cluster.joined = joined
+			fire := now.Add(3 * time.Second)
+			for id := range int64(maxBatch*3 + 100) {
+				b.put(every(id+1, time.Hour, fire))
+			}
+			b.store.slow = 50 * time.Millisecond
+			b.start()
+			rest(4 * time.Second)
+			at := map[time.Time]int{}
+			for _, c := range b.won() {
+				at[c.at]++
+			}
+			require.Equal(b.t, 4, b.calls("Claim"))
+			require.Len(b.t, at, rounds, "two at once, or one after another")
+		})
+	}
 }
 
 func TestACrowdLeavesSlotsToOthers(t *testing.T) {

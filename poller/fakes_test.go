@@ -255,6 +255,7 @@ type fakeCluster struct {
 	offset    time.Duration
 	off       bool
 	rank      int
+	joined    bool // another node claims, too
 	resuming  time.Time
 	offSince  time.Time
 	offSeen   time.Time // zero for until resuming
@@ -312,6 +313,8 @@ func (c *fakeCluster) Rank(string, int64) int {
 	defer c.mu.Unlock()
 	return c.rank
 }
+
+func (c *fakeCluster) Alone() bool { return !c.joined }
 
 func (c *fakeCluster) MayOwn() func(int64) bool { return nil }
 

@@ -42,6 +42,7 @@ type Cluster interface {
 	Resuming() bool                         // this node is on again, but has not yet passed over what was due
 	PassesOver(class string) []node.TimeOff // the times, in order, whose fires it then passes over
 	Rank(class string, id int64) int        // how many nodes go before this one
+	Alone() bool                            // no other node claims
 	MayOwn() func(id int64) bool            // whether its rank may be 0, the class unknown; nil for always
 	Refresh(ctx context.Context) error      // look again now
 	Resumed(ctx context.Context) error      // what was due while off has been passed over
@@ -62,10 +63,6 @@ const (
 	grace      = 250 * time.Millisecond // a fire so much overdue is anybody's; each further node waits one grace more
 	maxBatch   = 500                    // executes of one claim; larger ones gain nothing
 	maxSwept   = 1000                   // rows of one sweep
-
-	// claimsAtOnce is how many claims a node makes at a time when more is due than one takes: while the server carries out
-	// one, or waits for the disk, this process prepares another. More would only contend.
-	claimsAtOnce = 2
 
 	storeTimeout = 10 * time.Second // for one statement or claim
 	windowSlack  = time.Second      // a poll looks further than the next poll by this much, which may be late
