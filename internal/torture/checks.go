@@ -59,7 +59,8 @@ func (j *judge) ownChecks(ctx context.Context, from time.Time) ([]finding, error
 	for _, a := range accounts {
 		byRun[a.Run] = append(byRun[a.Run], a)
 	}
-	return slices.Concat(inconsistent, j.afterSwitch(rows), j.changedAfterEnd(rows), contradicted(rows, byRun), twice(byRun), outlived(rows, byRun, j.t.thawed), outOfOrder(rows, accounts)), nil
+	return slices.Concat(inconsistent, j.afterSwitch(rows), j.changedAfterEnd(rows), contradicted(rows, byRun), twice(byRun),
+		outlived(rows, byRun, j.t.thawed), outOfOrder(rows, accounts), j.instances.fenced(rows), stranded(rows, byRun)), nil
 }
 
 // inconsistentSQL lists rows that contradict themselves, or each other. Of app b runs are cleaned away that a LOST or

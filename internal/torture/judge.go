@@ -22,6 +22,8 @@ type judge struct {
 	t  *torture
 	db *sqlx.DB
 
+	instances instances
+
 	mu       sync.Mutex
 	blames   []finding            // what faults saw go wrong
 	switches []*switchOff         // that were thrown

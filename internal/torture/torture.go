@@ -171,6 +171,7 @@ func (t *torture) run(ctx context.Context) error {
 			cancel(err)
 		}
 	})
+	checks.Go(func() { t.judge.instances.watch(ctx, t.judge.db) })
 	start := t.from.Add(2 * time.Second)
 	for _, f := range faults {
 		if !sleepUntil(ctx, start.Add(f.at)) {

@@ -126,6 +126,37 @@ func TestAHandlerThatGoesOnAfterItsRunWasLost(t *testing.T) {
 	require.Empty(t, look(deaf, never))
 }
 
+func TestAnInstanceThatLostItsRowMayClaimNoMore(t *testing.T) {
+	at := func(ms int) time.Time { return t0.Add(time.Duration(ms) * time.Millisecond) }
+	by := func(instance int64, claimed time.Time) runRow {
+		r := row(1, "RUNNING", claimed)
+		r.Instance = sql.NullInt64{Int64: instance, Valid: true}
+		return r
+	}
+	var in instances
+	in.see(at(0), map[int64]bool{0: true, 7: true, 8: true})
+	in.see(at(1000), map[int64]bool{8: true, 9: true})
+	in.see(at(2000), map[int64]bool{8: true}) // of another server, that is behind
+	in.see(at(3000), map[int64]bool{7: true, 8: true, 9: true})
+	assert.Equal(t, at(2000), in.goneSince(7), "what is gone stays so")
+	assert.Zero(t, in.goneSince(8))
+	assert.Zero(t, in.goneSince(9))
+	assert.Empty(t, in.fenced([]runRow{by(7, at(2000)), by(8, at(9000)), row(1, "SKIPPED", at(9000))}))
+	assert.Equal(t, []string{"claim when fenced"}, whats(in.fenced([]runRow{by(7, at(2001))})))
+}
+
+func TestARunThatIsNeitherStartedNorHandedBack(t *testing.T) {
+	by := func(id, instance int64, state string, after time.Duration) runRow {
+		r := row(id, state, t0.Add(after))
+		r.Instance = sql.NullInt64{Int64: instance, Valid: true}
+		return r
+	}
+	rows := []runRow{by(1, 7, "LOST", 0), by(2, 7, "RUNNING", 0), by(3, 7, "LOST", 0), by(4, 7, "SUCCEEDED", stranding+time.Millisecond),
+		by(5, 8, "LOST", 0), by(6, 8, "SUCCEEDED", stranding)}
+	found := stranded(rows, map[int64][]*account{3: {{}}, 4: {{}}, 6: {{}}})
+	assert.Equal(t, []string{"stranded", "stranded"}, whats(found), "3 was started, and 8 may have died")
+}
+
 func TestOrderAndFences(t *testing.T) {
 	at := func(ms int64) int64 { return t0.UnixMicro() + ms*1000 }
 	told := func(run, fire, started, fence int64) *account {
