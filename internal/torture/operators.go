@@ -61,12 +61,38 @@ func (t *torture) switchNode(ctx context.Context, f fault) {
 	}
 	defer a.change.free()
 	p := pick(f.dice, t.processesOf(a.name)...)
-	id := p.id
-	t.note("node %s-%s: N for %s", a.name, id, short(f.last))
 	defer t.slowed(ctx, f, p)()
-	t.switched(ctx, a, id, f.last,
+	t.nodeOff(ctx, a, p.id, f.last)
+}
+
+func (t *torture) nodeOff(ctx context.Context, a *appUnder, id string, last time.Duration) {
+	t.note("node %s-%s: N for %s", a.name, id, short(last))
+	t.switched(ctx, a, id, last,
 		`UPDATE QRTZ_NODE SET STATE = ?, STOPPED_BY_APP = 0 WHERE APPLICATION = ? AND HOST_IP = ?`, a.name, id)
 	t.note("node %s-%s: Y", a.name, id)
+}
+
+// switchLastNode kills all workers of an app but one, and once they count as dead switches that one off and on again: what
+// they should have run meanwhile is owed, for nobody has switched them off.
+func (t *torture) switchLastNode(ctx context.Context, f fault) {
+	a := t.anyApp(f)
+	if !a.change.take() {
+		return
+	}
+	defer a.change.free()
+	all := t.processesOf(a.name)
+	last := pick(f.dice, all...)
+	for _, p := range all {
+		if p != last && p.take() {
+			t.note("SIGKILL %s-%s, back when %s-%s has been off and on", p.app, p.id, last.app, last.id)
+			p.kill()
+			defer p.free()
+			defer t.comeBack(p) //nolint:contextcheck // a worker lives until it is stopped
+		}
+	}
+	t.wait(ctx, t.pace.nodeTimeout())
+	t.nodeOff(ctx, a, last.id, f.last)
+	t.wait(ctx, 2*time.Second) // in which it passes over what it thinks it may
 }
 
 // slowed makes every second worker that a switch is for slow to ask: what it has read is old when it claims. The function

@@ -46,6 +46,7 @@ func kinds() []kind {
 		{"kill server", 3, forOutage, (*torture).killServer},
 		{"app off", 4, forOff, (*torture).switchApp},
 		{"node off", 7, forOff, (*torture).switchNode},
+		{"last node off", 2, forOff, (*torture).switchLastNode},
 		{"pause", 6, forOff, (*torture).pause},
 		{"declare", 7, atOnce, (*torture).declareSome},
 		{"change by SQL", 6, atOnce, (*torture).changeBySQL},
