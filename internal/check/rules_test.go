@@ -169,3 +169,43 @@ func TestOverlapsByTheHandlersAccount(t *testing.T) {
 	w.exec(`UPDATE DONE SET FINISHED_AT = NULL WHERE FIRE_TIME = ?`, at(1))
 	assert.True(t, w.check(table).Ok(), "a run that was killed has no end")
 }
+
+// A node's clock that was measured over a slow connection is behind: its start is not taken for earlier than its claim.
+func TestARunBeginsNotBeforeItsClaim(t *testing.T) {
+	w := newWorld(t)
+	w.exec(`UPDATE QRTZ_JOB SET OVERLAP = 'QUEUE'`)
+	w.exec(`UPDATE QRTZ_RUN SET FINISHED_AT = FIRE_TIME + 900`)
+	w.exec(`UPDATE QRTZ_RUN SET FINISHED_AT = ? WHERE FIRE_TIME = ?`, at(2.5), at(1))
+	w.exec(`UPDATE QRTZ_RUN SET STARTED_AT = ?, CLAIMED_AT = ? WHERE FIRE_TIME = ?`, at(2.4), at(2.5), at(2))
+	assert.True(t, w.check().Ok())
+	w.exec(`UPDATE QRTZ_RUN SET CLAIMED_AT = ? WHERE FIRE_TIME = ?`, at(2.4), at(2))
+	assert.Equal(t, 1, w.check().Overlap)
+}
+
+// Of five fires 2 and 3 were passed over, for the app was off; 1 ran, though it was due in the same time. So 4, 5 and 6 are left,
+// also for who looks at no fire before 5.
+func TestALimitedNumberOfFiresIsCountedFromTheBeginning(t *testing.T) {
+	w := newWorld(t)
+	w.exec(`DELETE FROM QRTZ_RUN WHERE FIRE_TIME IN (?, ?)`, at(2), at(3))
+	w.run(at(5), 1, "SUCCEEDED", 3)
+	w.run(at(6), 1, "SUCCEEDED", 3)
+	off := func(o *check.Options) {
+		o.Off = []check.Span{{From: time.UnixMilli(at(0.5)), Until: time.UnixMilli(at(3.5))}}
+	}
+	since := func(o *check.Options) { o.From = time.UnixMilli(at(5)) }
+	all, late := w.check(off), w.check(off, since)
+	assert.True(t, all.Ok())
+	assert.True(t, late.Ok())
+	assert.Equal(t, []int{5, 2}, []int{all.Expected, late.Expected})
+}
+
+func TestWhatNobodyIsHeldTo(t *testing.T) {
+	w := newWorld(t)
+	w.exec(`UPDATE QRTZ_RUN SET STATE = 'FAILED'`)
+	w.exec(`UPDATE QRTZ_RUN SET STATE = 'PENDING', STARTED_AT = NULL WHERE FIRE_TIME = ?`, at(4))
+	record := append(account(0, 1, 2, 3, 4), account(0.5, 4)...)
+	record[5].ExecuteID = 99                                                                     // that is no longer stored
+	record[4].StartedAt, record[6].FireTime = time.Now().Add(time.Hour), time.UnixMilli(at(4.5)) // after the rows were read
+	record[6].StartedAt = record[4].StartedAt
+	assert.True(t, w.check(func(o *check.Options) { o.Record = told(record) }).Ok())
+}
