@@ -21,8 +21,12 @@ type line struct {
 
 func newLine(name, upstream string) (*line, error) {
 	toxics.Register(lostCommitType, new(lostCommit))
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	l := &line{proxy: toxiproxy.NewProxy(server, name, "127.0.0.1:0", upstream)}
+	l := &line{proxy: toxiproxy.NewProxy(server, name, fmt.Sprintf("127.0.0.1:%d", port), upstream)}
 	if err := l.proxy.Start(); err != nil {
 		return nil, fmt.Errorf("proxy of %s: %w", name, err)
 	}

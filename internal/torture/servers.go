@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -43,12 +44,19 @@ func startServer(ctx context.Context, dir string) (servers, error) {
 	return oneServer{server}, nil
 }
 
+// freePort picks a port that stays ours while nobody listens on it, for a killed server or a cut line: below those that the
+// system hands out to connections, and those of internal/galera.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
-	if err != nil {
-		return 0, err
+	const first, last = 10_000, 20_000
+	var err error
+	for range 100 {
+		port := first + rand.IntN(last-first)
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil { //nolint:noctx // it does not wait
+			return port, l.Close()
+		}
 	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
+	return 0, fmt.Errorf("find a free port: %w", err)
 }
 
 func startGalera(ctx context.Context, dir string) (servers, error) {
