@@ -158,9 +158,6 @@ func (s *session) carryOut(r execute.Run, startedAt time.Time) {
 		s.cfg.Logger.Warn().Int64("run", r.ID).Msg("not started: the instance that claimed it has lost its place in the cluster")
 		return
 	}
-	if startedAt.Before(r.FireTime) {
-		startedAt = r.FireTime // measured anew since, the clock is further behind the database's: it never is ahead
-	}
 	a := &active{run: r, startedAt: startedAt, cancel: cancel, progress: -1, unsaid: true}
 	s.active.add(a)
 	s.tellStarted(a)

@@ -126,7 +126,7 @@ func (l *launcher) begin(s *start) {
 	if s.after != nil {
 		<-s.after
 	}
-	at := l.now()
+	at := later(l.now(), s.run.FireTime) // measured anew since it was due, the clock may be further behind the database's
 	close(s.begun)
 	l.forget(s)
 	l.run(s.run, at)

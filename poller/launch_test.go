@@ -60,6 +60,13 @@ func TestARunIsNotEarlyWhenTheClockIsMeasuredAnew(t *testing.T) {
 	})
 }
 
+func TestAStartIsNotStampedBeforeItsFire(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		b.launcher.begin(&start{run: runAt(1, 0, now.Add(time.Second)), begun: make(chan struct{})})
+		require.Equal(b.t, now.Add(time.Second), b.begun()[0].at, "it was due by a clock that has been set back since")
+	})
+}
+
 func TestALaterFireOfAnExecuteStartsAfterTheEarlierOne(t *testing.T) {
 	const n = 200
 	synctest.Test(t, func(t *testing.T) {

@@ -70,6 +70,19 @@ func TestOnlyAsManyPendingRunsAsThereAreSlots(t *testing.T) {
 	})
 }
 
+// A node whose own fires are overdue leaves alone what others left lying.
+func TestWhoIsBehindDoesNotSweep(t *testing.T) {
+	for late, sweeps := range map[time.Duration]int{grace: 1, grace + time.Millisecond: 0} {
+		benched(t, 10, func(b *bench, now time.Time) {
+			b.put(every(1, time.Hour, now))
+			b.plan.add([]*entry{b.entryFor(every(2, time.Hour, now.Add(time.Second-late)))}, b.plan.mark())
+			rest(time.Second)
+			b.swept()
+			require.Equal(b.t, sweeps, b.calls("Overdue"))
+		})
+	}
+}
+
 func TestSwitchedOffForgetsThePlan(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
 		b.put(every(1, time.Second, now.Add(time.Second)))
