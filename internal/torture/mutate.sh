@@ -4,8 +4,8 @@
 #
 #   internal/torture/mutate.sh [NAME…]     all of them by default; SEEDS='11 12 13' JOBS=2
 #
-# A patch begins with what it breaks. One that says "Covered" is not expected to be found, since another mechanism does
-# the same work. "Faults: KIND" has only those faults come. The exit code is 0 if all but the covered were found.
+# A patch begins with what it breaks. One that says "Unseen: WHY" is not expected to be found. "Faults: KIND" has only those
+# faults come. The exit code is 0 if all others were found.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seeds=${SEEDS:-11 12 13}
@@ -33,8 +33,8 @@ try() { # NAME
 			return
 		fi
 	done
-	if grep -q '^Covered' "$patch"; then
-		printf '%-24s covered  seeds %s\n' "$name" "$seeds"
+	if grep -q '^Unseen:' "$patch"; then
+		printf '%-24s unseen   seeds %s\n' "$name" "$seeds"
 		return
 	fi
 	printf '%-24s NOT      seeds %s\n' "$name" "$seeds"

@@ -46,11 +46,53 @@ func (t *torture) switchApp(ctx context.Context, f fault) {
 		return
 	}
 	defer a.change.free()
-	t.note("app %s: N for %s", a.name, short(f.last))
 	defer t.slowed(ctx, f, pick(f.dice, t.processesOf(a.name)...))()
-	t.switched(ctx, a, "", f.last,
-		`UPDATE QRTZ_APP SET STATE = ? WHERE APPLICATION = ?`, a.name)
+	t.appOff(ctx, a, func() { t.wait(ctx, f.last) })
+}
+
+func (t *torture) appOff(ctx context.Context, a *appUnder, meanwhile func()) {
+	t.note("app %s: N", a.name)
+	t.switched(ctx, a, "", meanwhile, `UPDATE QRTZ_APP SET STATE = ? WHERE APPLICATION = ?`, a.name)
 	t.note("app %s: Y", a.name)
+}
+
+// switchUnseen switches an app off, and then on and off again while none of its workers reaches the database: the rows keep
+// only the last switch.
+func (t *torture) switchUnseen(ctx context.Context, f fault) {
+	a := t.anyApp(f)
+	if !a.change.take() {
+		return
+	}
+	defer a.change.free()
+	back := func() {}
+	defer func() { back() }()
+	t.appOff(ctx, a, func() {
+		t.wait(ctx, time.Second) // which they see
+		back = t.isolate(a)
+	})
+	t.wait(ctx, f.last/2)
+	t.appOff(ctx, a, func() { t.wait(ctx, f.last/2) })
+}
+
+// isolate cuts the lines of an app's workers, until the function it returns is called.
+func (t *torture) isolate(a *appUnder) (back func()) {
+	var lines []*line
+	for i, p := range t.processes {
+		if l := t.lines[i]; p.app == a.name && l.take() {
+			t.note("%s-%s: cut off", p.app, p.id)
+			l.cut()
+			lines = append(lines, l)
+		}
+	}
+	return func() {
+		t.note("app %s: all lines are good again", a.name)
+		for _, l := range lines {
+			if err := l.join(); err != nil {
+				t.judge.blame("proxy: %v", err)
+			}
+			l.free()
+		}
+	}
 }
 
 // switchNode switches a node off and on again.
@@ -67,7 +109,7 @@ func (t *torture) switchNode(ctx context.Context, f fault) {
 
 func (t *torture) nodeOff(ctx context.Context, a *appUnder, id string, last time.Duration) {
 	t.note("node %s-%s: N for %s", a.name, id, short(last))
-	t.switched(ctx, a, id, last,
+	t.switched(ctx, a, id, func() { t.wait(ctx, last) },
 		`UPDATE QRTZ_NODE SET STATE = ?, STOPPED_BY_APP = 0 WHERE APPLICATION = ? AND HOST_IP = ?`, a.name, id)
 	t.note("node %s-%s: Y", a.name, id)
 }
@@ -116,7 +158,7 @@ func (t *torture) slowed(ctx context.Context, f fault, p *process) (quick func()
 }
 
 // switched throws a switch to N and back, and has it on record by the database's clock between which times nobody may claim.
-func (t *torture) switched(ctx context.Context, a *appUnder, node string, last time.Duration, query string, args ...any) {
+func (t *torture) switched(ctx context.Context, a *appUnder, node string, meanwhile func(), query string, args ...any) {
 	off := func(state string) error { return t.insist(ctx, query, append([]any{state}, args...)...) }
 	before := time.Now().Truncate(time.Millisecond) // as exactly as the server notes it
 	if err := off("N"); err != nil {
@@ -128,7 +170,7 @@ func (t *torture) switched(ctx context.Context, a *appUnder, node string, last t
 		s.from = s.from.Add(t.replication())
 	}
 	t.judge.sawSwitch(s)
-	t.wait(ctx, last)
+	meanwhile()
 	s.end(t.databaseTime(ctx))
 	if err := off("Y"); err != nil {
 		t.judge.blame("switch on: %v", err)

@@ -45,6 +45,7 @@ func kinds() []kind {
 		{"dead line", 4, forCut, (*torture).deadLine},
 		{"kill server", 3, forOutage, (*torture).killServer},
 		{"app off", 4, forOff, (*torture).switchApp},
+		{"unseen switch", 2, forOff, (*torture).switchUnseen},
 		{"node off", 7, forOff, (*torture).switchNode},
 		{"last node off", 2, forOff, (*torture).switchLastNode},
 		{"pause", 6, forOff, (*torture).pause},
