@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -92,74 +91,6 @@ SELECT 'not tried again', R.EXECUTE_ID, R.FIRE_TIME,
    AND (R.STATE = 'LOST' AND J.RECOVERY <> 0 AND R.RECOVERIES < 5 OR R.STATE = 'FAILED' AND R.ATTEMPT < J.ATTEMPTS)
    AND NOT EXISTS (SELECT 1 FROM QRTZ_RUN L WHERE L.EXECUTE_ID = R.EXECUTE_ID AND L.FIRE_TIME = R.FIRE_TIME AND L.ATTEMPT > R.ATTEMPT)
  LIMIT 20`
-
-// switchOff is an app or a node that was switched off: between from and until, by the database's clock, nothing may be
-// claimed. before and after are when that began at the earliest and ended at the latest.
-type switchOff struct {
-	app, node    string // node is empty if all of the app's are meant
-	before, from time.Time
-
-	mu           sync.Mutex
-	until, after time.Time
-}
-
-func (s *switchOff) end(at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.until = at
-}
-
-func (s *switchOff) over(at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.after = at
-}
-
-func (s *switchOff) outer() span {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return span{s.before, s.after}
-}
-
-// onFrom is when it was switched on again, at the earliest; now, if it has not been.
-func (s *switchOff) onFrom() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return orNow(s.until)
-}
-
-// forbids tells whether the claim of a run was forbidden.
-func (s *switchOff) forbids(r runRow) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.from.IsZero() || s.app != r.App || s.node != "" && s.node != r.Node.String {
-		return false
-	}
-	at := time.UnixMilli(r.ClaimedAt.Int64) // cut to the millisecond
-	return at.After(s.from) && at.Before(orNow(s.until).Add(-time.Millisecond))
-}
-
-func (j *judge) sawSwitch(s *switchOff) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.switches = append(j.switches, s)
-}
-
-// afterSwitch finds claims by who was off.
-func (j *judge) afterSwitch(rows []runRow) (found []finding) {
-	for _, r := range rows {
-		if !r.Node.Valid || !r.ClaimedAt.Valid || r.State == "SKIPPED" {
-			continue
-		}
-		for _, s := range j.switches {
-			if s.forbids(r) {
-				found = append(found, r.finding("claim after a switch", "claimed at %s by %s, which was off since %s",
-					clock(time.UnixMilli(r.ClaimedAt.Int64)), r.Node.String, clock(s.from)))
-			}
-		}
-	}
-	return found
-}
 
 // changedAfterEnd finds finished runs that were changed afterwards, by a fenced node's result, for example.
 func (j *judge) changedAfterEnd(rows []runRow) (found []finding) {
