@@ -151,8 +151,10 @@ func TestARunThatIsNeitherStartedNorHandedBack(t *testing.T) {
 		r.Instance = sql.NullInt64{Int64: instance, Valid: true}
 		return r
 	}
-	rows := []runRow{by(1, 7, "LOST", 0), by(2, 7, "RUNNING", 0), by(3, 7, "LOST", 0), by(4, 7, "SUCCEEDED", stranding+time.Millisecond),
-		by(5, 8, "LOST", 0), by(6, 8, "SUCCEEDED", stranding)}
+	rows := []runRow{
+		by(1, 7, "LOST", 0), by(2, 7, "RUNNING", 0), by(3, 7, "LOST", 0), by(4, 7, "SUCCEEDED", stranding+time.Millisecond),
+		by(5, 8, "LOST", 0), by(6, 8, "SUCCEEDED", stranding),
+	}
 	found := stranded(rows, map[int64][]*account{3: {{}}, 4: {{}}, 6: {{}}})
 	assert.Equal(t, []string{"stranded", "stranded"}, whats(found), "3 was started, and 8 may have died")
 }
