@@ -101,22 +101,35 @@ func (in *instances) fenced(rows []runRow) (found []finding) {
 	return found
 }
 
-// stranding is how much longer than it takes to start a run, or to hand it back, its instance must have gone on to claim.
-const stranding = 5 * time.Second
+// stranding is in how many seconds an instance must have claimed after a run for it to be said to have gone on. While the
+// database stands still a claim may take long, and be fenced before it is started.
+const stranding = 5
 
 // stranded finds runs that were neither started nor handed back by an instance that went on claiming others.
 func stranded(rows []runRow, byRun map[int64][]*account) (found []finding) {
-	last := map[int64]int64{} // claim of an instance
+	second := func(r runRow) int64 { return max(r.ClaimedAt.Int64, r.Fire) / 1000 }
+	claims := map[int64]map[int64]bool{} // of an instance, the seconds in which it claimed
 	for _, r := range rows {
 		if r.Instance.Valid && r.State != "SKIPPED" {
-			last[r.Instance.Int64] = max(last[r.Instance.Int64], r.ClaimedAt.Int64)
+			if claims[r.Instance.Int64] == nil {
+				claims[r.Instance.Int64] = map[int64]bool{}
+			}
+			claims[r.Instance.Int64][second(r)] = true
 		}
 	}
 	for _, r := range rows {
-		waits := time.Duration(last[r.Instance.Int64]-max(r.ClaimedAt.Int64, r.Fire)) * time.Millisecond
-		if (r.State == "RUNNING" || r.State == "LOST") && len(byRun[r.ID]) == 0 && r.Instance.Valid && waits > stranding {
-			found = append(found, r.finding("stranded", "claimed at %s and never started, though instance %d claimed others until %s",
-				clock(time.UnixMilli(r.ClaimedAt.Int64)), r.Instance.Int64, clock(time.UnixMilli(last[r.Instance.Int64]))))
+		if r.State != "RUNNING" && r.State != "LOST" || len(byRun[r.ID]) > 0 || !r.Instance.Valid {
+			continue
+		}
+		since := 0
+		for s := range claims[r.Instance.Int64] {
+			if s > second(r) {
+				since++
+			}
+		}
+		if since >= stranding {
+			found = append(found, r.finding("stranded", "claimed at %s and never started, though instance %d claimed others in %d seconds since",
+				clock(time.UnixMilli(r.ClaimedAt.Int64)), r.Instance.Int64, since))
 		}
 	}
 	return found

@@ -146,17 +146,18 @@ func TestAnInstanceThatLostItsRowMayClaimNoMore(t *testing.T) {
 }
 
 func TestARunThatIsNeitherStartedNorHandedBack(t *testing.T) {
-	by := func(id, instance int64, state string, after time.Duration) runRow {
-		r := row(id, state, t0.Add(after))
+	by := func(id, instance int64, state string, second int) runRow {
+		r := row(id, state, t0.Add(time.Duration(second)*time.Second))
 		r.Instance = sql.NullInt64{Int64: instance, Valid: true}
 		return r
 	}
-	rows := []runRow{
-		by(1, 7, "LOST", 0), by(2, 7, "RUNNING", 0), by(3, 7, "LOST", 0), by(4, 7, "SUCCEEDED", stranding+time.Millisecond),
-		by(5, 8, "LOST", 0), by(6, 8, "SUCCEEDED", stranding),
+	rows := []runRow{by(1, 7, "LOST", 0), by(2, 7, "RUNNING", 0), by(3, 7, "LOST", 0), by(4, 8, "LOST", 0), by(5, 8, "SUCCEEDED", 60)}
+	byRun := map[int64][]*account{3: {{}}, 5: {{}}}
+	for second := range stranding {
+		rows = append(rows, by(int64(10+second), 7, "SUCCEEDED", second+1))
 	}
-	found := stranded(rows, map[int64][]*account{3: {{}}, 4: {{}}, 6: {{}}})
-	assert.Equal(t, []string{"stranded", "stranded"}, whats(found), "3 was started, and 8 may have died")
+	assert.Equal(t, []string{"stranded", "stranded"}, whats(stranded(rows, byRun)), "3 was started, and 8 may have stood still")
+	assert.Empty(t, stranded(rows[:len(rows)-1], byRun))
 }
 
 func TestOrderAndFences(t *testing.T) {
