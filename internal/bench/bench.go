@@ -59,7 +59,7 @@ type crew struct{ nodes, workers int }
 
 var (
 	fullExtent = extent{
-		floorFor: 3 * time.Second, floorRows: 20_000, floorBatches: []int{100, 500}, floorConnections: []int{1, 2}, floorRacers: []int{1, 4, 16},
+		floorFor: 3 * time.Second, floorRows: 20_000, floorBatches: []int{100, 500}, floorConnections: []int{1, 2, 8}, floorRacers: []int{1, 4, 16},
 		nodes: []int{1, 3, 8}, heavy: []heavyLoad{{qrtz.HistoryAll, 30_000}, {qrtz.HistoryFailed, 30_000}, {qrtz.HistoryNone, 60_000}},
 		tries: 3, settle: 2 * time.Second, window: 6 * time.Second,
 		rates: []int{10, 200, 2000}, lateFor: 20 * time.Second, volley: 10_000, volleyBy: []crew{{1, 0}, {3, 0}, {3, defaultWorkers}},
