@@ -111,15 +111,18 @@ type search struct {
 const (
 	climb = 1.5
 	near  = 1.1 // how near the two loads are when it is enough
+	lower = 0.85
+	more  = 4 // tries when none of the others was kept up with
 )
 
 // next is the load to try next; 0 when the search is over.
 func (s *search) next() int {
-	if s.tries == 0 {
-		return 0
-	}
 	s.tries--
 	switch {
+	case s.tries < 0 && s.kept == 0 && s.tries >= -more:
+		return roundLoad(lower * float64(s.lost))
+	case s.tries < 0:
+		return 0
 	case s.kept == 0 && s.lost == 0:
 		return s.first
 	case s.lost == 0:
