@@ -160,15 +160,12 @@ func (t *torture) replication() time.Duration {
 }
 
 // databaseTime is the database's clock, as soon as it can be read; if it cannot, the zero time.
-func (t *torture) databaseTime(ctx context.Context) time.Time {
-	var micros int64
-	err := t.persist(ctx, func(ctx context.Context) error {
-		return t.db.QueryRowContext(ctx, `SELECT `+schema.NowSQL).Scan(&micros)
+func (t *torture) databaseTime(ctx context.Context) (now time.Time) {
+	_ = t.persist(ctx, func(ctx context.Context) (err error) { // the zero time says so
+		now, err = schema.Now(ctx, t.judge.db)
+		return err
 	})
-	if err != nil {
-		return time.Time{}
-	}
-	return time.UnixMicro(micros)
+	return now
 }
 
 // switchOff is an app or a node that was switched off: between from and until, by the database's clock, nothing may be
