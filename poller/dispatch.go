@@ -171,7 +171,7 @@ func later(a, b time.Time) time.Time {
 
 // claimsAtOnce is how many claims a node makes at a time when more is due than one takes. A node that is alone makes two: while
 // the server carries out one, or waits for the disk, this process prepares another. Several nodes fill each other's gaps;
-// more claims than that contend for the server's latches (eight nodes started a sixth less).
+// more claims than that contend for the server's latches (eight nodes started a tenth less).
 func (p *Poller) claimsAtOnce() int {
 	if p.cluster.Alone() {
 		return 2
