@@ -68,8 +68,8 @@ func (c *Client) wake() {
 
 // Declare makes the stored jobs and schedules what the declarations say, all or none, so that a program can call
 // it at every start: what is as declared stays untouched, with its pauses; a changed schedule goes on from now, and one
-// with another Start, as At at another time is, counts its fires anew; a schedule its job no longer has is COMPLETE. Jobs that are not mentioned, and schedules added by hand, are left
-// alone. Nothing is written if a declaration is invalid.
+// with another Start, as At at another time is, counts its fires anew; a schedule its job no longer has is COMPLETE. Jobs
+// that are not mentioned, and schedules added by hand, are left alone. Nothing is written if a declaration is invalid.
 func (c *Client) Declare(ctx context.Context, jobs ...Job) error {
 	declarations := make([]execute.Declaration, len(jobs))
 	for i, job := range jobs {

@@ -168,7 +168,6 @@ func TestClaiming(t *testing.T) {
 	}
 }
 
-// Fires count again from the latest of: seen off, switched on, app switched on.
 // switched is a node whose own switch was set to N at a time.
 func switched(name string, at time.Time, classes ...string) Node {
 	n := live(name, classes...)

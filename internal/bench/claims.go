@@ -110,9 +110,9 @@ type search struct {
 
 const (
 	climb = 1.5
-	near  = 1.1 // how near the two loads are when it is enough
-	lower = 0.85
-	more  = 4 // tries when none of the others was kept up with
+	near  = 1.1  // how near the two loads are when it is enough
+	lower = 0.85 // than the lightest that was too heavy, once the tries are used up and none was kept up with
+	more  = 4    // so many times
 )
 
 // next is the load to try next; 0 when the search is over.

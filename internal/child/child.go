@@ -15,8 +15,8 @@ type Process struct {
 	err  error
 }
 
-// Start starts cmd, with attributes of its own if it has some. The goroutine that does keeps its thread until the child ends, because Linux sends the
-// parent-death signal when the starting thread ends, not the process.
+// Start starts cmd, with attributes of its own if it has some. The goroutine that does keeps its thread until the child ends,
+// because Linux sends the parent-death signal when the starting thread ends, not the process.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = attr()
