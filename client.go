@@ -16,7 +16,7 @@ import (
 // Client adds, changes and removes what is stored: jobs, schedules, runs. A Scheduler is one, whether it runs or not,
 // and each of its calls takes effect by itself. Scheduler.In makes one that works in a transaction of yours.
 //
-// A call that fails changes nothing.
+// A call that fails changes nothing, save with ErrCommitUnknown: then nobody can tell yet.
 type Client struct {
 	scheduler *Scheduler
 	tx        *sqlx.Tx // nil: each call has a transaction of its own
@@ -25,7 +25,8 @@ type Client struct {
 // In returns a Client whose calls take effect if and only if tx commits, at any isolation level. It must be a transaction
 // on the scheduler's database. Keep it short if it does more than enqueue: claims of the schedules it changes wait for
 // it. A deadlock or lock wait timeout is, as ever, for the owner of tx to try again. On Galera, and on servers with
-// snapshot isolation, so is error 1020.
+// snapshot isolation, so is error 1020. A session whose character_set_client is big5, cp932, gb18030, gbk or sjis is
+// refused: in these a quote can hide in a character. charset=utf8mb4 in the DSN is right.
 func (s *Scheduler) In(tx *sql.Tx) *Client {
 	return &Client{scheduler: s, tx: &sqlx.Tx{Tx: tx, Mapper: s.db.Mapper}}
 }
@@ -33,7 +34,7 @@ func (s *Scheduler) In(tx *sql.Tx) *Client {
 // change makes a change in the caller's transaction, or in one of its own.
 func (c *Client) change(ctx context.Context, doing string, fn func(tx *sqlx.Tx, now time.Time) error) error {
 	timed := func(tx *sqlx.Tx) error {
-		now, err := schema.Now(ctx, tx)
+		now, err := schema.SafeNow(ctx, tx)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/schema"
 )
 
 // What a Client reports of what it was asked for.
@@ -15,6 +16,16 @@ var (
 
 	// ErrWrongState: the run is in no state in which this can be done to it; it has ended, for example.
 	ErrWrongState = execute.ErrWrongState
+
+	// ErrCommitUnknown: the connection broke while the change was being committed. Either all of it was made or nothing,
+	// and which of the two only the tables can tell. A Client that works in your transaction (Scheduler.In) never returns
+	// it: there your own Commit does.
+	//
+	// Declare, Pause, Resume and Cancel can simply be called again: what is so already stays as it is, and ErrWrongState of
+	// the second Cancel says that the run has ended. Remove may then return ErrNotFound, and Retry ErrWrongState, because
+	// the first call took effect. Enqueue, called again, may make a second run. Where one too many does harm, enqueue with
+	// Scheduler.In, in a transaction that also writes a row of yours with a unique key: its second try fails.
+	ErrCommitUnknown = schema.ErrCommitUnknown
 )
 
 // The causes with which the context of a run ends before its handler has returned: see context.Cause.

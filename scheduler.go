@@ -93,6 +93,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	if err := schema.Check(ctx, s.db.DB, schema.Prefix(s.cfg.Prefix)); err != nil {
 		return fmt.Errorf("qrtz: %w", err)
 	}
+	if err := s.checkSettings(ctx); err != nil {
+		return fmt.Errorf("qrtz: %w", err)
+	}
 	if err := one.join(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -101,6 +104,15 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 	one.run(ctx)
 	return nil
+}
+
+// checkSettings logs the server's settings with which a promise does not hold.
+func (s *Scheduler) checkSettings(ctx context.Context) error {
+	warnings, err := schema.Settings(ctx, s.db)
+	for _, w := range warnings {
+		s.cfg.Logger.Warn().Str("setting", w.Setting).Str("value", w.Value).Str("want", w.Want).Msg("the server's settings: " + w.Why)
+	}
+	return err
 }
 
 // classes lists, sorted, what this process has handlers for.
