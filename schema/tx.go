@@ -19,7 +19,8 @@ var ErrCommitUnknown = fmt.Errorf("the outcome of COMMIT is unknown")
 
 // InTx runs fn in a READ COMMITTED transaction and commits it. When the server picks the transaction
 // as the victim of a conflict (Retryable) it starts over, at most eight times, with growing, jittered
-// pauses; fn must therefore set its results anew each time. A COMMIT that fails otherwise is returned
+// pauses; fn must therefore set its results again each time. A lock that cannot be had in time (Locked) is returned at once:
+// what to do without the row is for the caller to say. A COMMIT that fails otherwise is returned
 // as ErrCommitUnknown.
 func InTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
 	return Again(ctx, func() error { return inTxOnce(ctx, db, fn) })
@@ -30,7 +31,7 @@ func Again(ctx context.Context, fn func() error) error {
 	pause := 2 * time.Millisecond
 	for try := 1; ; try++ {
 		err := fn()
-		if err == nil || !Retryable(err) || try == maxTries {
+		if err == nil || !Retryable(err) || Locked(err) || try == maxTries {
 			return err
 		}
 		select {
@@ -43,7 +44,7 @@ func Again(ctx context.Context, fn func() error) error {
 }
 
 func inTxOnce(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
-	tx, err := db.BeginTxx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	tx, err := db.BeginTxx(ctx, readCommitted)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
@@ -51,13 +52,21 @@ func inTxOnce(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) erro
 		_ = tx.Rollback() // the first error says more; a broken connection rolls back by itself
 		return err
 	}
-	if err := tx.Commit(); err != nil {
-		if Retryable(err) {
-			return fmt.Errorf("commit: %w", err)
-		}
+	return commit(tx)
+}
+
+var readCommitted = &sql.TxOptions{Isolation: sql.LevelReadCommitted}
+
+func commit(tx *sqlx.Tx) error {
+	err := tx.Commit()
+	switch {
+	case err == nil:
+		return nil
+	case Retryable(err):
+		return fmt.Errorf("commit: %w", err)
+	default:
 		return fmt.Errorf("%w: %w", ErrCommitUnknown, err)
 	}
-	return nil
 }
 
 // Exec runs one statement outside a transaction, and starts over as InTx does.

@@ -23,7 +23,7 @@ func TestUpOnAnEmptyDatabase(t *testing.T) {
 	require.NoError(t, schema.Check(t.Context(), db, schema.DefaultPrefix))
 	names := rows(t, db, `SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() ORDER BY 1`)
 	assert.Equal(t, []string{
-		"'QRTZ_APP'", "'QRTZ_EXECUTE'", "'QRTZ_JOB'", "'QRTZ_NODE'", "'QRTZ_RUN'", "'QRTZ_SCHEMA'",
+		"'QRTZ_APP'", "'QRTZ_EXECUTE'", "'QRTZ_HEARTBEAT'", "'QRTZ_JOB'", "'QRTZ_NODE'", "'QRTZ_RUN'", "'QRTZ_SCHEMA'",
 		"'QRTZ_V_APP'", "'QRTZ_V_EXECUTE'", "'QRTZ_V_JOB'", "'QRTZ_V_NODE'", "'QRTZ_V_RUN'",
 	}, names)
 	assert.Empty(t, rows(t, db, `SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND ENGINE <> 'InnoDB'`))
