@@ -64,7 +64,9 @@ func (s *actives) add(a *active) {
 func (s *actives) remove(a *active) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.byID, a.run.ID)
+	if s.byID[a.run.ID] == a { // not if the row has been claimed again meanwhile
+		delete(s.byID, a.run.ID)
+	}
 }
 
 // cancel cancels a run if it goes on in this process.

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
+
+	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/internal/text"
 )
 
 // Run is what a handler learns about the run it carries out.
@@ -49,13 +51,13 @@ func Handle[T any](s *Scheduler, class string, h func(ctx context.Context, run *
 	})
 }
 
-// call runs a handler and hands over what it returned. A panic becomes an error with its stack; a handler that
-// ends its goroutine (runtime.Goexit, as a test's FailNow does) has failed too.
-func call(ctx context.Context, h handler, run *Run, data []byte, done func(error)) {
+// call runs a handler on the data that load brings, and hands over what it returned. A panic becomes an error with its stack; a
+// handler that ends its goroutine (runtime.Goexit, as a test's FailNow does) has failed too.
+func call(ctx context.Context, h handler, run *Run, load func() (data []byte, release func(), err error), done func(error)) {
 	err := errors.New("the handler ended its goroutine")
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n\n%s", p, debug.Stack())
+			err = errors.New(panicked(p))
 		}
 		done(err)
 	}()
@@ -63,6 +65,12 @@ func call(ctx context.Context, h handler, run *Run, data []byte, done func(error
 		err = fmt.Errorf("no handler for class %q on this node", run.Class)
 		return
 	}
+	data, release, failed := load()
+	if failed != nil {
+		err = failed
+		return
+	}
+	defer release()
 	err = h(ctx, run, data)
 }
 
@@ -80,7 +88,8 @@ func (r *Run) Progress(percent int) {
 }
 
 // Message notes what the run is doing or has done, in a line. It stays on record if the run succeeds; the error of a
-// run that fails takes its place.
-func (r *Run) Message(text string) {
-	r.active.say(func(a *active) { a.message = text })
+// run that fails takes its place. At most 8 KiB are kept.
+func (r *Run) Message(message string) {
+	clipped := text.Clip(message, execute.MaxMessage)
+	r.active.say(func(a *active) { a.message = clipped })
 }

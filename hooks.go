@@ -1,13 +1,13 @@
 package qrtz
 
 import (
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/internal/text"
 	"github.com/qrtz-go/qrtz/misfire"
 )
 
@@ -118,7 +118,7 @@ func (q *events) run() {
 func (q *events) call(e told) {
 	defer func() {
 		if p := recover(); p != nil {
-			q.log.Error().Str("class", e.Class).Str("panic", fmt.Sprint(p)).Msg("a hook panicked")
+			q.log.Error().Str("class", e.Class).Str("panic", text.Line(valueOf(p), maxReason)).Msg("a hook panicked")
 		}
 	}()
 	e.hook(e.Event)

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/internal/outage"
+	"github.com/qrtz-go/qrtz/internal/text"
 	"github.com/qrtz-go/qrtz/misfire"
 	"github.com/qrtz-go/qrtz/node"
 	"github.com/qrtz-go/qrtz/poller"
@@ -29,6 +29,7 @@ type session struct {
 	poller  *poller.Poller
 	misfire *misfire.Handler
 	results *execute.Results
+	loader  *loader
 	active  actives
 	events  *events
 	hooks   Hooks
@@ -53,6 +54,7 @@ func newSession(s *Scheduler) *session {
 	})
 	here := cluster{one.member, s.clock, node.NewStore(s.db, prefix, s.cfg.App)}
 	one.results = execute.NewResults(s.executes.Complete, log)
+	one.loader = newLoader(s.executes)
 	one.poller = poller.New(s.executes, here, s.pool, poller.Config{
 		Interval: s.cfg.PollInterval, MisfireAfter: s.cfg.MisfireAfter, Classes: s.classes(), Log: log,
 		Unhandled: one.unhandled, Claimed: one.tellClaimed, Skipped: one.tellSkipped, Run: one.carryOut,
@@ -159,9 +161,11 @@ func (s *session) carryOut(r execute.Run, startedAt time.Time) {
 		return
 	}
 	a := &active{run: r, startedAt: startedAt, cancel: cancel, progress: -1, unsaid: true}
+	a.run.Data = nil // it is the handler's alone, and may be large
 	s.active.add(a)
 	s.tellStarted(a)
-	call(ctx, s.handlers[r.Class], newRun(a, self.HostIP), r.Data, func(err error) {
+	load := func() ([]byte, func(), error) { return s.loader.load(ctx, r) }
+	call(ctx, s.handlers[r.Class], newRun(a, self.HostIP), load, func(err error) {
 		s.active.remove(a)
 		cause := context.Cause(ctx)
 		if err != nil && errors.Is(cause, ErrFenced) {
@@ -197,30 +201,27 @@ func (s *session) result(a *active, cause, err error) execute.Result {
 	if err == nil {
 		return result
 	}
-	result.State, result.Message = execute.Failed, err.Error()
+	result.State, result.Message = execute.Failed, said(err)
 	switch {
 	case errors.Is(cause, ErrCancelled):
 		result.State = execute.Cancelled
 	case errors.Is(cause, ErrTimedOut):
-		result.Message = fmt.Sprintf("timed out after %s: %s", a.run.Options.Timeout, err)
+		result.Message = text.Clip(fmt.Sprintf("timed out after %s: %s", a.run.Options.Timeout, result.Message), execute.MaxMessage)
 	}
 	if after, ok := retryIn(a.run, err); ok && result.State == execute.Failed {
 		result.RetryAt = now.Add(after)
 	}
-	reason, _, _ := strings.Cut(result.Message, "\n") // the stack of a panic is in QRTZ_RUN
 	s.cfg.Logger.Warn().Int64("run", a.run.ID).Str("class", a.run.Class).Time("fire", a.run.FireTime).Int("attempt", a.run.Attempt).
-		Bool("retry", !result.RetryAt.IsZero()).Str("reason", reason).Msg("run failed")
+		Bool("retry", !result.RetryAt.IsZero()).Str("reason", text.Line(result.Message, maxReason)).Msg("run failed") // the stack of a panic is in QRTZ_RUN
 	return result
 }
 
 // retryIn is after what time a failed run is to be tried again, if it is.
 func retryIn(r execute.Run, err error) (time.Duration, bool) {
-	var never *noRetryError
-	if r.Attempt >= r.Options.Attempts || errors.As(err, &never) {
+	if _, never := asError[*noRetryError](err); never || r.Attempt >= r.Options.Attempts {
 		return 0, false
 	}
-	var after *retryAfterError
-	if errors.As(err, &after) {
+	if after, ok := asError[*retryAfterError](err); ok {
 		return after.after, true
 	}
 	return r.Options.RetryIn(r.Attempt), true

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"github.com/jmoiron/sqlx"
 
@@ -111,7 +110,7 @@ func (s *Store) updateGuarded(ctx context.Context, tx *sqlx.Tx, who Instance, to
 }
 
 const readBackSQL = `
-SELECT E.ID, E.FENCE, J.JOB_CLASS, J.JOB_DATA, ` + optionColumns + `
+SELECT E.ID, E.FENCE, J.JOB_CLASS, ` + jobDataColumns + `, ` + optionColumns + `
   FROM QRTZ_EXECUTE E LEFT JOIN QRTZ_JOB J ON J.ID = E.PID
  WHERE E.ID IN (?) AND E.CLAIM_TOKEN = ?`
 
@@ -121,6 +120,7 @@ type wonMove struct {
 	fence   int64
 	class   string
 	data    []byte
+	size    int64 // of the data, which is nil if it is too large to come with a claim
 	options Options
 }
 
@@ -135,7 +135,8 @@ func (s *Store) readBack(ctx context.Context, tx *sqlx.Tx, token int64, moves []
 		ID    int64          `db:"ID"`
 		Fence int64          `db:"FENCE"`
 		Class sql.NullString `db:"JOB_CLASS"`
-		Data  []byte         `db:"JOB_DATA"`
+		Data  []byte         `db:"DATA"`
+		Size  int64          `db:"DATA_SIZE"`
 		optionRow
 	}
 	if err := s.selectRows(ctx, tx, &rows, readBackSQL, ids, token); err != nil {
@@ -149,17 +150,8 @@ func (s *Store) readBack(ctx context.Context, tx *sqlx.Tx, token int64, moves []
 	for _, m := range moves {
 		if i, ok := ours[m.Execute.ID]; ok {
 			r := rows[i]
-			won = append(won, wonMove{Move: m, fence: r.Fence, class: r.Class.String, data: r.Data, options: r.options()})
+			won = append(won, wonMove{Move: m, fence: r.Fence, class: r.Class.String, data: r.Data, size: r.Size, options: r.options()})
 		}
 	}
 	return won, nil
-}
-
-// clip shortens text to at most n bytes of whole, valid UTF-8, as a column takes it.
-func clip(text string, n int) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= n {
-		return text
-	}
-	return strings.ToValidUTF8(text[:n], "")
 }

@@ -25,7 +25,7 @@ func TestAClaimMovesTheRowAndLeavesItsRuns(t *testing.T) {
 	require.True(t, slices.IsSortedFunc(won.Runs, byFireTime))
 	for _, r := range won.Runs {
 		require.Equal(t, Run{
-			ID: r.ID, JobID: f.job, ExecuteID: r.ExecuteID, Class: "tick", Data: []byte(`{"n":1}`), Options: Defaults(),
+			ID: r.ID, JobID: f.job, ExecuteID: r.ExecuteID, Class: "tick", Data: []byte(`{"n":1}`), DataSize: 7, Options: Defaults(),
 			FireTime: r.FireTime, Attempt: 1, Fence: 1, Instance: who.ID,
 		}, r)
 		require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE ID = ? AND EXECUTE_ID = ? AND FIRE_TIME = ? AND STATE = 'RUNNING'

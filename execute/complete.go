@@ -13,7 +13,8 @@ import (
 	"github.com/qrtz-go/qrtz/schema"
 )
 
-const maxMessage = 8 << 10 // bytes of a run's message that are kept
+// MaxMessage is how many bytes of a run's message are kept.
+const MaxMessage = 8 << 10
 
 // Complete writes the results of runs that are still their instance's: it updates their rows, or deletes them where the
 // job's history says so, and leaves a PENDING attempt for those that are to be tried again. It returns how many were no
@@ -74,7 +75,7 @@ func (s *Store) finish(ctx context.Context, e sqlx.ExecerContext, results []Resu
 	rows := make([]any, 0, 7*len(results))
 	for _, r := range results {
 		rows = append(rows, r.Run.ID, r.Run.Instance, r.State, r.Started.UnixMilli(), r.Finished.UnixMilli(),
-			sql.NullString{String: clip(r.Message, maxMessage), Valid: r.Message != ""},
+			sql.NullString{String: clip(r.Message, MaxMessage), Valid: r.Message != ""},
 			sql.NullInt64{Int64: int64(r.Progress), Valid: r.Progress >= 0})
 	}
 	table, args := values(rows, "ID", "HOLDER", "STATE1", "STARTED", "FINISHED", "MESSAGE1", "PERCENT")
@@ -185,7 +186,7 @@ func (s *Store) Attend(ctx context.Context, news []Underway, asked []int64) (can
 		rows := make([]any, 0, 5*len(news))
 		for _, u := range news {
 			rows = append(rows, u.Run.ID, u.Run.Instance, u.Started.UnixMilli(), sql.NullInt64{Int64: int64(u.Progress), Valid: u.Progress >= 0},
-				sql.NullString{String: clip(u.Message, maxMessage), Valid: u.Message != ""})
+				sql.NullString{String: clip(u.Message, MaxMessage), Valid: u.Message != ""})
 		}
 		table, args := values(rows, "ID", "HOLDER", "STARTED", "PERCENT", "MESSAGE1")
 		if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(fmt.Sprintf(attendSQL, table)), args...); err != nil {

@@ -113,7 +113,7 @@ func TestTextIsData(t *testing.T) {
 	require.Equal(t, nasty, f.text(`SELECT HOST_NAME FROM QRTZ_EXECUTE`))
 
 	broken := f.read(run.ExecuteID)
-	message := nasty + "\xff\xfe" + strings.Repeat("ü", maxMessage)
+	message := nasty + "\xff\xfe" + strings.Repeat("ü", MaxMessage)
 	broken.Problem = errors.New(message)
 	_, err := f.store.Repair(t.Context(), who, Executing, []Move{broken.Break()})
 	require.NoError(t, err)
@@ -125,7 +125,7 @@ func TestTextIsData(t *testing.T) {
 	kept := f.text(`SELECT MESSAGE FROM QRTZ_RUN`)
 	require.True(t, strings.HasPrefix(kept, nasty+"\uFFFDü"))
 	require.True(t, strings.HasSuffix(kept, "ü"))
-	require.LessOrEqual(t, len(kept), maxMessage)
+	require.LessOrEqual(t, len(kept), MaxMessage)
 
 	require.Error(t, f.store.Declare(t.Context(), noon, []Declaration{declaration("not\xffutf8")}))
 	require.Equal(t, int64(2), f.count(`SELECT COUNT(*) FROM QRTZ_JOB`))

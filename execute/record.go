@@ -91,7 +91,7 @@ func (r newRow) state() RunState {
 
 func (m *wonMove) run(r NewRun, who Instance) Run {
 	return Run{
-		JobID: m.Execute.JobID, ExecuteID: m.Execute.ID, Class: m.class, Data: m.data, Options: m.options,
+		JobID: m.Execute.JobID, ExecuteID: m.Execute.ID, Class: m.class, Data: m.data, DataSize: m.size, Options: m.options,
 		FireTime: r.FireTime, Attempt: 1, Fence: m.fence, Instance: who.ID,
 	}
 }

@@ -11,7 +11,8 @@ type Run struct {
 	JobID     int64
 	ExecuteID int64 // 0 for a run that belongs to no schedule
 	Class     string
-	Data      []byte // its own, or else its job's JOB_DATA
+	Data      []byte // its own, or else its job's JOB_DATA; nil if it is larger than inlineData: Store.Data reads it
+	DataSize  int64  // of its data, in bytes, whether or not it has been read
 	Options   Options
 	FireTime  time.Time
 	Attempt   int
@@ -37,6 +38,7 @@ type runRow struct {
 	ExecuteID sql.NullInt64  `db:"EXECUTE_ID"`
 	Class     sql.NullString `db:"JOB_CLASS"`
 	Data      []byte         `db:"DATA"`
+	DataSize  int64          `db:"DATA_SIZE"`
 	FireTime  int64          `db:"FIRE_TIME"`
 	Attempt   int            `db:"ATTEMPT"`
 	Recovers  sql.NullInt64  `db:"RECOVERS"`
@@ -44,12 +46,12 @@ type runRow struct {
 	optionRow
 }
 
-const runColumns = `R.ID, R.JOB_ID, R.EXECUTE_ID, J.JOB_CLASS, COALESCE(R.JOB_DATA, J.JOB_DATA) AS DATA, R.FIRE_TIME, R.ATTEMPT,
-       R.RECOVERS, R.FENCE, ` + optionColumns
+const runColumns = `R.ID, R.JOB_ID, R.EXECUTE_ID, J.JOB_CLASS, R.FIRE_TIME, R.ATTEMPT, R.RECOVERS, R.FENCE, ` + runDataColumns + `,
+       ` + optionColumns
 
 func (r runRow) run(who Instance) Run {
 	return Run{
-		ID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID.Int64, Class: r.Class.String, Data: r.Data, Options: r.options(),
+		ID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID.Int64, Class: r.Class.String, Data: r.Data, DataSize: r.DataSize, Options: r.options(),
 		FireTime: time.UnixMilli(r.FireTime), Attempt: r.Attempt, Recovers: r.Recovers.Int64, Fence: r.Fence, Instance: who.ID,
 	}
 }

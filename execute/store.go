@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/qrtz-go/qrtz/internal/text"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -99,3 +100,6 @@ func every(rows []any, n int, test func(row []any) bool) bool {
 	}
 	return true
 }
+
+// clip shortens text to at most n bytes of whole, valid UTF-8, as a column takes it.
+func clip(s string, n int) string { return text.Clip(s, n) }

@@ -1,0 +1,65 @@
+package qrtz_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz"
+)
+
+// Data that is large is in memory only while its handler goes, and only so much of it at once.
+func TestLargeDataIsReadWhenItsHandlerStarts(t *testing.T) {
+	c := newCluster(t)
+	cfg := quick("n1")
+	cfg.Workers, cfg.NodeTimeout = 16, 10*time.Second
+	const size = 15 << 20
+	var going, most, wrong atomic.Int64
+	s := c.open(cfg, func(s *qrtz.Scheduler) {
+		qrtz.Handle(s, "large", func(_ context.Context, run *qrtz.Run, data string) error {
+			if len(data) != size && len(data) != 100<<10 {
+				wrong.Add(1)
+			}
+			if len(data) == size {
+				now := going.Add(1)
+				for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+				}
+				time.Sleep(50 * time.Millisecond)
+				going.Add(-1)
+			}
+			return nil
+		})
+	})
+	job, err := c.exec(`INSERT INTO QRTZ_JOB (APPLICATION, STATE, JOB_CLASS, JOB_DATA) VALUES ('test', 'EXECUTING', 'large', CONCAT('"', REPEAT('x', ?), '"'))`,
+		size).LastInsertId()
+	require.NoError(t, err)
+	for range 12 {
+		c.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID) VALUES ('test', ?)`, job)
+	}
+	c.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, JOB_DATA) VALUES ('test', ?, CONCAT('"', REPEAT('x', ?), '"'))`, job, 100<<10)
+	c.start(s)
+	c.eventually("all have run", 30*time.Second, func() bool { return c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'SUCCEEDED'`) == 13 })
+	require.LessOrEqual(t, most.Load(), int64(4), "64 MiB at once")
+	require.Zero(t, wrong.Load())
+}
+
+// Data of a run without a row is its job's.
+func TestLargeDataOfARunWithoutARow(t *testing.T) {
+	c := newCluster(t)
+	got := make(chan int, 1)
+	s := c.open(quick("n1"), func(s *qrtz.Scheduler) {
+		qrtz.Handle(s, "large", func(_ context.Context, _ *qrtz.Run, data string) error { got <- len(data); return nil })
+	})
+	data := ""
+	for len(data) < 100<<10 {
+		data += "0123456789abcdef"
+	}
+	require.NoError(t, s.Declare(t.Context(), qrtz.Job{
+		Name: "large", Class: "large", Data: data, Options: qrtz.Options{History: qrtz.HistoryNone}, Schedules: []qrtz.Schedule{qrtz.At(time.Now())},
+	}))
+	c.start(s)
+	require.Equal(t, len(data), <-got)
+}

@@ -1,0 +1,61 @@
+// Package text bounds and cleans what comes from outside (handlers, tables, servers) before it is kept or logged.
+package text
+
+import "strings"
+
+// Clip shortens s to at most n bytes of whole, valid UTF-8, as a column takes it. What it returns does not keep a
+// longer s in memory.
+func Clip(s string, n int) string {
+	shortened := len(s) > n
+	if shortened {
+		s = s[:n] // before all else: s may be huge
+		s = s[:len(s)-partial(s)]
+	}
+	clean := strings.ToValidUTF8(s, "\uFFFD")
+	if len(clean) > n { // a replacement is longer than what it replaces
+		clean = clean[:n]
+		clean = clean[:len(clean)-partial(clean)]
+	}
+	if shortened {
+		return strings.Clone(clean)
+	}
+	return clean
+}
+
+// partial is how many bytes at the end of s begin a character whose rest has been cut off.
+func partial(s string) int {
+	for back := 1; back <= min(3, len(s)); back++ {
+		switch c := s[len(s)-back]; {
+		case c < 0x80:
+			return 0
+		case c >= 0xC0: // the first byte of a character of 2, 3 or 4
+			want := 2
+			if c >= 0xF0 {
+				want = 4
+			} else if c >= 0xE0 {
+				want = 3
+			}
+			if want > back {
+				return back
+			}
+			return 0
+		}
+	}
+	return 0
+}
+
+// Line is the first line of s, at most n bytes of it, for a log.
+func Line(s string, n int) string {
+	line, _, _ := strings.Cut(Clip(s, n), "\n")
+	return line
+}
+
+// ASCII is s with a question mark for every character that is not in ASCII: any character set can store that.
+func ASCII(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c >= 0x80 {
+			return '?'
+		}
+		return c
+	}, s)
+}
