@@ -148,6 +148,14 @@ func (t *torture) loseCommits(ctx context.Context, f fault) {
 	t.poison(ctx, f, "COMMITs are "+what, toxic{"commit", lostCommitType, "upstream", map[string]int{"passed": passed, "oneIn": 1 + f.dice.IntN(10)}})
 }
 
+// slowReads has the answers of polls come late, beside COMMITs without an answer: what is claimed has been read long ago, and
+// what it claims is in doubt.
+func (t *torture) slowReads(ctx context.Context, f fault) {
+	t.poison(ctx, f, "polls are answered late, and COMMITs are not answered",
+		toxic{"reads", slowReadsType, "downstream", map[string]int{"latency": 700, "jitter": 700, "columns": wideQuery}},
+		toxic{"commit", lostCommitType, "upstream", map[string]int{"passed": 1, "oneIn": 3}})
+}
+
 func (t *torture) delay(ctx context.Context, f fault) {
 	direction := pick(f.dice, "upstream", "downstream")
 	latency := 1 + f.dice.IntN(500)
@@ -161,19 +169,29 @@ func (t *torture) deadLine(ctx context.Context, f fault) {
 	t.poison(ctx, f, "its line is dead "+direction, toxic{"dead", "timeout", direction, map[string]int{"timeout": 0}})
 }
 
-func (t *torture) poison(ctx context.Context, f fault, what string, x toxic) {
+func (t *torture) poison(ctx context.Context, f fault, what string, toxics ...toxic) {
 	t.onLine(f, func(l *line, p *process) {
 		t.note("%s-%s: %s for %s", p.app, p.id, what, short(f.last))
-		if err := l.poison(x); err != nil {
-			t.judge.blame("proxy: %v", err)
-			return
-		}
+		defer t.poisonLine(ctx, l, toxics...)()
 		t.wait(ctx, f.last)
-		if err := l.heal(context.WithoutCancel(ctx), x); err != nil {
-			t.judge.blame("proxy: %v", err)
-		}
 		t.note("%s-%s: its line is good again", p.app, p.id)
 	})
+}
+
+// poisonLine does things to a line until the function it returns is called.
+func (t *torture) poisonLine(ctx context.Context, l *line, toxics ...toxic) (heal func()) {
+	for _, x := range toxics {
+		if err := l.poison(x); err != nil {
+			t.judge.blame("proxy: %v", err)
+		}
+	}
+	return func() {
+		for _, x := range toxics {
+			if err := l.heal(context.WithoutCancel(ctx), x); err != nil {
+				t.judge.blame("proxy: %v", err)
+			}
+		}
+	}
 }
 
 // killServer kills a database server, and starts it again. Only one is away at a time.

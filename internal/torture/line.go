@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
-	"github.com/Shopify/toxiproxy/v2/toxics"
 	"github.com/rs/zerolog"
 )
 
@@ -20,7 +17,7 @@ type line struct {
 }
 
 func newLine(name, upstream string) (*line, error) {
-	toxics.Register(lostCommitType, new(lostCommit))
+	registerToxics()
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -65,35 +62,4 @@ func (l *line) poison(t toxic) error {
 
 func (l *line) heal(ctx context.Context, t toxic) error {
 	return l.proxy.Toxics.RemoveToxic(ctx, t.Name)
-}
-
-const lostCommitType = "lost_commit"
-
-// lostCommit is a toxic of ours: a connection ends at one COMMIT in so many, which has or has not been passed on.
-type lostCommit struct {
-	Passed int `json:"passed"` // 1: it has
-	OneIn  int `json:"oneIn"`
-}
-
-// Pipe passes on what comes. A statement of the driver's is one chunk.
-func (c *lostCommit) Pipe(stub *toxics.ToxicStub) {
-	for {
-		select {
-		case <-stub.Interrupt:
-			return
-		case chunk := <-stub.Input:
-			if chunk == nil {
-				stub.Close()
-				return
-			}
-			last := bytes.HasSuffix(chunk.Data, []byte("COMMIT")) && rand.IntN(max(c.OneIn, 1)) == 0
-			if !last || c.Passed == 1 {
-				stub.Output <- chunk
-			}
-			if last {
-				stub.Close()
-				return
-			}
-		}
-	}
 }

@@ -3,6 +3,7 @@
 # tortures that until something is found wrong, with up to three seeds of a minute each.
 #
 #   internal/torture/mutate.sh [NAME…]     all of them by default; SEEDS='11 12 13' JOBS=2
+#   internal/torture/mutate.sh --check     only whether all patches apply to the tree as it is
 #
 # A patch begins with what it breaks. One that says "Unseen: WHY" is not expected to be found. "Faults: KIND" has only those
 # faults come. The exit code is 0 if all others were found.
@@ -41,6 +42,19 @@ try() { # NAME
 	return 1
 }
 
+# check tells which patches do not apply any more.
+check() {
+	local patch stale=0
+	for patch in internal/torture/mutations/*.patch; do
+		git apply --check "$patch" 2>/dev/null || { echo "$(basename "$patch" .patch): does not apply any more"; stale=1; }
+	done
+	return $stale
+}
+
+if [[ ${1-} == --check ]]; then
+	check
+	exit
+fi
 if [[ ${1-} == --one ]]; then
 	try "$2"
 	exit

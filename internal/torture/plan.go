@@ -41,6 +41,7 @@ func kinds() []kind {
 		{"cut", 7, forCut, (*torture).cut},
 		{"tear", 9, forCut, (*torture).tear},
 		{"lost commit", 6, forCut, (*torture).loseCommits},
+		{"slow reads, lost commit", 4, forCut, (*torture).slowReads},
 		{"delay", 6, forCut, (*torture).delay},
 		{"dead line", 4, forCut, (*torture).deadLine},
 		{"kill server", 3, forOutage, (*torture).killServer},

@@ -117,14 +117,10 @@ func (t *torture) slowed(ctx context.Context, f fault, p *process) (quick func()
 		return func() {}
 	}
 	slow := toxic{"slow", "latency", "upstream", map[string]int{"latency": 300}}
-	if err := l.poison(slow); err != nil {
-		t.judge.blame("proxy: %v", err)
-	}
+	heal := t.poisonLine(ctx, l, slow)
 	t.wait(ctx, time.Second)
 	return func() {
-		if err := l.heal(context.WithoutCancel(ctx), slow); err != nil {
-			t.judge.blame("proxy: %v", err)
-		}
+		heal()
 		l.free()
 	}
 }
