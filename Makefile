@@ -3,6 +3,9 @@ NODES    ?= 3
 FOR      ?= 30s
 PKG      ?= ./...
 BENCH    ?=
+BASE     ?=
+ROUNDS   ?= 5
+LOADS    ?= 1
 DB_DIR   ?= $(CURDIR)/.cache/db
 LINT_VERSION := v2.15.0
 LINT     := $(CURDIR)/.bin/golangci-lint
@@ -12,7 +15,7 @@ SEED     ?= 0
 TORTURE  := cd internal/torture && go run . --duration $(DURATION) --seed $(SEED)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race lint fmt bench torture torture-galera torture-mysql torture-mutations check tidy vet fmt/check torture/short db/up db/down database
+.PHONY: help demo test race lint fmt bench bench/compare torture torture-galera torture-mysql torture-mutations check tidy vet fmt/check torture/short db/up db/down database
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z\/-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +39,9 @@ fmt: $(LINT) ## format everything
 bench: database ## measure: qrtz beside bare SQL, a quarter of an hour (BENCH=--quick); cron beside other Go libraries
 	go run ./cmd/qrtz bench $(BENCH)
 	cd internal/cronbench && go test -run '^$$' -bench . -benchtime 200ms
+
+bench/compare: database ## measure this state beside an earlier one, in turns (BASE=<commit> ROUNDS=5 LOADS=1)
+	@go run ./internal/bench/compare --base '$(BASE)' --rounds $(ROUNDS) --loads $(LOADS)
 
 torture: database ## a cluster under seeded faults, checked all the while (DURATION=10m SEED=…)
 	$(TORTURE)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/qrtz-go/qrtz"
+	"github.com/qrtz-go/qrtz/internal/claimtime"
 )
 
 // Options say what to measure.
@@ -29,6 +30,8 @@ type extent struct {
 	floorRows                      int
 	floorBatches, floorConnections []int
 	floorRacers                    []int // connections
+
+	claimSizes []claimtime.Size
 
 	nodes          []int
 	heavy          []heavyLoad // the first to be tried
@@ -60,7 +63,8 @@ type crew struct{ nodes, workers int }
 var (
 	fullExtent = extent{
 		floorFor: 3 * time.Second, floorRows: 20_000, floorBatches: []int{100, 500}, floorConnections: []int{1, 2, 8}, floorRacers: []int{1, 4, 16},
-		nodes: []int{1, 3, 8}, heavy: []heavyLoad{{qrtz.HistoryAll, 30_000}, {qrtz.HistoryFailed, 30_000}, {qrtz.HistoryNone, 60_000}},
+		claimSizes: []claimtime.Size{{Fires: 1, Claims: 500}, {Fires: 100, Claims: 200}, {Fires: 500, Claims: 100}},
+		nodes:      []int{1, 3, 8}, heavy: []heavyLoad{{qrtz.HistoryAll, 30_000}, {qrtz.HistoryFailed, 30_000}, {qrtz.HistoryNone, 60_000}},
 		tries: 3, settle: 2 * time.Second, window: 6 * time.Second,
 		rates: []int{10, 200, 2000}, lateFor: 20 * time.Second, volley: 10_000, volleyBy: []crew{{1, 0}, {3, 0}, {3, defaultWorkers}},
 		stored: []int{10, 10_000, 1_000_000}, restFor: 15 * time.Second, planned: 100_000,
@@ -68,7 +72,8 @@ var (
 	}
 	quickExtent = extent{
 		floorFor: time.Second, floorRows: 20_000, floorBatches: []int{100, 500}, floorConnections: []int{1, 2}, floorRacers: []int{1, 4, 16},
-		nodes: []int{1, 3}, heavy: []heavyLoad{{qrtz.HistoryAll, 30_000}, {qrtz.HistoryNone, 60_000}},
+		claimSizes: []claimtime.Size{{Fires: 1, Claims: 100}, {Fires: 100, Claims: 50}, {Fires: 500, Claims: 30}},
+		nodes:      []int{1, 3}, heavy: []heavyLoad{{qrtz.HistoryAll, 30_000}, {qrtz.HistoryNone, 60_000}},
 		tries: 2, settle: 1 * time.Second, window: 3 * time.Second,
 		rates: []int{200}, lateFor: 5 * time.Second, volley: 10_000, volleyBy: []crew{{3, 0}},
 		stored: []int{10_000}, restFor: 5 * time.Second, planned: 10_000,
@@ -84,6 +89,7 @@ type part struct {
 
 var parts = []part{
 	{"floor", (*site).floor},
+	{"distance", (*site).distance},
 	{"claims", (*site).claims},
 	{"lateness", (*site).lateness},
 	{"rest", (*site).rest},

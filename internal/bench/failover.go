@@ -146,7 +146,6 @@ func (s *site) startup(ctx context.Context, r *Report) error {
 		}
 		starts, stops = append(starts, start), append(stops, stop)
 	}
-	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	r.Startup = &Startup{FirstFireMs: ms(median(starts)), StopMs: ms(median(stops))}
 	s.say("startup: first fire %.0f ms after the start of the process; it ends %.0f ms after SIGTERM", r.Startup.FirstFireMs, r.Startup.StopMs)
 	return nil

@@ -13,6 +13,7 @@ type Report struct {
 	At         time.Time         `json:"at"`
 	Conditions map[string]string `json:"conditions"`
 	Floor      []Floor           `json:"floor,omitempty"`
+	ClaimTimes []ClaimTime       `json:"claim_times,omitempty"`
 	Claims     []Claims          `json:"claims,omitempty"`
 	Lateness   []Lateness        `json:"lateness,omitempty"`
 	Rest       []Rest            `json:"rest,omitempty"`

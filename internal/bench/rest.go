@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -111,20 +112,20 @@ func (d *database) queries(ctx context.Context, from time.Time) (pollMs, sweepMs
 }
 
 // middle is the median duration of a call, in milliseconds.
-func middle(call func() error) (ms float64, err error) {
-	took := make([]time.Duration, pollTimes)
-	for i := range took {
+func middle(call func() error) (float64, error) {
+	times := make([]time.Duration, pollTimes)
+	for i := range times {
 		began := time.Now()
 		if err := call(); err != nil {
 			return 0, err
 		}
-		took[i] = time.Since(began)
+		times[i] = time.Since(began)
 	}
-	return float64(median(took).Microseconds()) / 1000, nil
+	return ms(median(times)), nil
 }
 
-func median(d []time.Duration) time.Duration {
-	sorted := slices.Sorted(slices.Values(d))
+func median[T cmp.Ordered](values []T) T {
+	sorted := slices.Sorted(slices.Values(values))
 	return sorted[len(sorted)/2]
 }
 

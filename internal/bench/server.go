@@ -29,7 +29,9 @@ type site struct {
 
 	server *mysqld.Server
 	admin  *sqlx.DB // of no database
-	count  int      // of databases made
+	count  int      // of databases and lines made
+
+	migrate func(context.Context, *database) error // makes the tables
 }
 
 func openSite(ctx context.Context, o Options, e extent) (*site, error) {
@@ -37,7 +39,7 @@ func openSite(ctx context.Context, o Options, e extent) (*site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a private server: %w", err)
 	}
-	s := &site{Options: o, extent: e, server: server}
+	s := &site{Options: o, extent: e, server: server, migrate: up}
 	if s.admin, err = openPool(server.DSN(""), 2); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
@@ -69,6 +71,24 @@ type database struct {
 }
 
 func (s *site) database(ctx context.Context) (*database, error) {
+	d, err := s.emptyDatabase(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.migrate(ctx, d); err != nil {
+		s.drop(context.WithoutCancel(ctx), d)
+		return nil, err
+	}
+	return d, nil
+}
+
+// up makes the tables as this program needs them.
+func up(ctx context.Context, d *database) error {
+	_, err := schema.Up(ctx, d.DB.DB, schema.DefaultPrefix)
+	return err
+}
+
+func (s *site) emptyDatabase(ctx context.Context) (*database, error) {
 	s.count++
 	name := fmt.Sprintf("bench_%d", s.count)
 	if _, err := s.admin.ExecContext(ctx, "CREATE DATABASE "+name+" CHARACTER SET utf8mb4"); err != nil {
@@ -78,9 +98,6 @@ func (s *site) database(ctx context.Context) (*database, error) {
 	var err error
 	if d.DB, err = openPool(d.dsn, 20); err != nil {
 		return nil, err
-	}
-	if _, err := schema.Up(ctx, d.DB.DB, schema.DefaultPrefix); err != nil {
-		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }

@@ -59,7 +59,7 @@ func figure(v float64) string {
 func (r *Report) tables() []table {
 	var all []table
 	for _, t := range []table{
-		r.conditionTable(), r.floorTable(), r.claimTable(), r.latenessTable(), r.restTable(), r.memoryTable(), r.failoverTable(), r.startupTable(),
+		r.conditionTable(), r.floorTable(), r.claimTimeTable(), r.claimTable(), r.latenessTable(), r.restTable(), r.memoryTable(), r.failoverTable(), r.startupTable(),
 	} {
 		if len(t.rows) > 0 {
 			all = append(all, t)
@@ -81,6 +81,18 @@ func (r *Report) floorTable() table {
 	t := table{title: "The floor: the bare SQL of a claim, from plain connections", head: []string{"what", "batch", "connections", "fires/s", "server cores"}}
 	for _, f := range r.Floor {
 		t.add(f.What, f.Batch, f.Connections, f.Fires, f.ServerCPU)
+	}
+	return t
+}
+
+func (r *Report) claimTimeTable() table {
+	t := table{
+		title: "One claim, in milliseconds, with some delay between process and server",
+		note:  "The delay is there and back, for every time that the process waits for an answer; without one, it is the server's socket.",
+		head:  []string{"delay ms", "fires", "claims", "median", "p99"},
+	}
+	for _, c := range r.ClaimTimes {
+		t.add(c.DelayMs, c.Fires, c.Claims, c.MedianMs, c.P99Ms)
 	}
 	return t
 }
