@@ -59,7 +59,7 @@ func TestHooksAreToldWhatHappens(t *testing.T) {
 		qrtz.Job{Name: "long", Schedules: []qrtz.Schedule{overlapping}, Options: qrtz.Options{Overlap: qrtz.OverlapSkip}},
 		qrtz.Job{Name: "lost"}))
 	lost := c.count(`SELECT ID FROM QRTZ_JOB WHERE NAME = 'lost'`)
-	c.exec(`INSERT INTO QRTZ_RUN (ID, APPLICATION, JOB_ID, FIRE_TIME, STATE, HOST_IP, INSTANCE) VALUES (777, 'test', ?, 5, 'RUNNING', 'n0', 99)`, lost)
+	c.exec(`INSERT INTO QRTZ_RUN (ID, APPLICATION, JOB_ID, FIRE_TIME, STATE, HOST_IP, INSTANCE) VALUES (777, 'test', ?, 1700000000000, 'RUNNING', 'n0', 99)`, lost)
 	failed, err := s.Enqueue(t.Context(), "fails", nil)
 	require.NoError(t, err)
 	c.start(s)
@@ -92,7 +92,7 @@ func TestHooksAreToldWhatHappens(t *testing.T) {
 
 	c.eventually("a lost run", 10*time.Second, func() bool { return len(w.of("lost", "lost")) == 1 })
 	gone := w.of("lost", "lost")[0]
-	require.Equal(t, []any{int64(777), "n0", qrtz.Lost, int64(5)}, []any{gone.RunID, gone.Node, gone.State, gone.FireTime.UnixMilli()})
+	require.Equal(t, []any{int64(777), "n0", qrtz.Lost, int64(1700000000000)}, []any{gone.RunID, gone.Node, gone.State, gone.FireTime.UnixMilli()})
 	require.NotEmpty(t, gone.Message)
 }
 

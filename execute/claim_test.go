@@ -69,7 +69,7 @@ func TestNothingIsHalfWritten(t *testing.T) {
 func TestAClaimIsLostWhenItsRowHasChanged(t *testing.T) {
 	for _, change := range []string{
 		`STATE = 'PAUSED'`, `STATE = 'ERROR'`, `STATE = 'COMPLETE'`, `STATE = 'INIT'`,
-		`PREV_FIRE_TIME = 5`, `PREV_FIRE_TIME = NULL`, `NEXT_FIRE_TIME = NEXT_FIRE_TIME + 1`, `NEXT_FIRE_TIME = NULL`,
+		`PREV_FIRE_TIME = 0`, `PREV_FIRE_TIME = NULL`, `NEXT_FIRE_TIME = NEXT_FIRE_TIME + 1`, `NEXT_FIRE_TIME = NULL`,
 		`CRON = '0 0 2 * * ?'`, `ZONE_ID = 'Europe/Berlin'`, `JOB_TYPE = 'CRON'`, `REPEAT_COUNT = 7`, `REPEAT_COUNT = NULL`,
 		`REPEAT_INTERVAL = 2000`, `START_TIME = START_TIME - 1`, `END_TIME = START_TIME + 5000`,
 	} {

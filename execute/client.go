@@ -36,7 +36,7 @@ func (s *Store) Enqueue(ctx context.Context, tx *sqlx.Tx, job string, data []byt
 	due := at.UnixMilli()
 	done, err := tx.ExecContext(ctx, s.prefix.SQL(enqueueSQL), s.app, jobID, due, due, sql.NullString{String: string(data), Valid: data != nil})
 	if err != nil {
-		return 0, err
+		return 0, schema.ExplainNoID(err, s.prefix, "QRTZ_RUN")
 	}
 	return done.LastInsertId()
 }
@@ -241,7 +241,7 @@ func (s *Store) Retry(ctx context.Context, tx *sqlx.Tx, now time.Time, runID int
 		return 0, fmt.Errorf("%w: run %d has been tried again already", ErrWrongState, runID)
 	}
 	if err != nil {
-		return 0, err
+		return 0, schema.ExplainNoID(err, s.prefix, "QRTZ_RUN")
 	}
 	if n, err := done.RowsAffected(); err != nil || n == 0 {
 		return 0, errors.Join(err, fmt.Errorf("%w: the job of run %d has been removed", ErrNotFound, runID))

@@ -12,7 +12,7 @@ import (
 // finished adds n runs of a job that ended in a state at a time; 0 for PENDING and RUNNING ones, which have not.
 func (f *tables) finished(job int64, n int, state RunState, end int64) {
 	f.t.Helper()
-	row := fmt.Sprintf(`('a', %d, 1, '%s', NULLIF(%d, 0))`, job, state, end)
+	row := fmt.Sprintf(`('a', %d, 0, '%s', NULLIF(%d, 0))`, job, state, end)
 	f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME, STATE, FINISHED_AT) VALUES ` + row + strings.Repeat(`, `+row, n-1))
 }
 
@@ -49,7 +49,7 @@ func TestHistoryIsCleanedByAge(t *testing.T) {
 	f.finished(week, 10, Running, ago(300)) // whatever it says
 	f.finished(week, 3, Cancelled, 0)       // by hand: as old as it was available, which is very old
 	f.finished(week, 20, Succeeded, ago(6))
-	f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME, STATE, FINISHED_AT) VALUES ('b', ?, 1, 'SUCCEEDED', 1)`, week)
+	f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME, STATE, FINISHED_AT) VALUES ('b', ?, 0, 'SUCCEEDED', 1)`, week)
 
 	require.Equal(t, 3000+5+7+3, f.cleaned(now))
 	require.Zero(t, f.cleaned(now))

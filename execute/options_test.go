@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/internal/testdb"
 )
 
 func TestBackoffDoublesUpToItsLimitGiveOrTakeAFifth(t *testing.T) {
@@ -37,6 +39,7 @@ func TestOptionsTypedByHand(t *testing.T) {
 	require.Zero(t, fromColumn(math.MinInt64))
 
 	f := newTables(t)
+	testdb.DropChecks(t, f.DB.DB)
 	f.exec(`UPDATE QRTZ_JOB SET RECOVERY = 7, OVERLAP = 'QUEUE', QUEUE_LIMIT = -3, RUN_TIMEOUT = -1, ATTEMPTS = -1, BACKOFF = 9223372036854775807,
 		MAX_BACKOFF = -9223372036854775808, KEEP_FOR = -1, KEEP_RUNS = -1`)
 	won := f.claim(f.join("n1"), 3, f.read(f.add()))

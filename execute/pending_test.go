@@ -19,7 +19,7 @@ func TestWaitingRuns(t *testing.T) {
 	f := newTables(t)
 	later, now := f.pending(), f.pending()
 	f.exec(`UPDATE QRTZ_RUN SET AVAILABLE_AT = ? WHERE ID = ?`, at(10).UnixMilli(), later)
-	f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME) VALUES ('a', ?, 1), ('b', ?, 1)`, f.addJob("other"), f.job)
+	f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME) VALUES ('a', ?, 0), ('b', ?, 0)`, f.addJob("other"), f.job)
 	waiting := func(until time.Time, limit int, classes ...string) (ids []int64) {
 		all, err := f.store.Waiting(t.Context(), classes, until, limit)
 		require.NoError(t, err)

@@ -17,6 +17,9 @@ const (
 	Simple Kind = "SIMPLE" // a fixed rate from a start
 )
 
+// lastMilli is the last time that a column takes: the end of the year 9999.
+const lastMilli = 253402300799999
+
 // Forever is the Repeat of a schedule without a limit.
 const Forever = -1
 
@@ -55,7 +58,7 @@ func (s Schedule) After(t time.Time, fired int64) time.Time {
 		t = s.start.Add(-time.Nanosecond)
 	}
 	next := s.rule.next(t)
-	if next.IsZero() || !s.end.IsZero() && next.After(s.end) {
+	if next.IsZero() || !s.end.IsZero() && next.After(s.end) || next.UnixMilli() > lastMilli {
 		return time.Time{}
 	}
 	return next

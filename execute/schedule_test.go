@@ -93,3 +93,14 @@ func TestParseNamesTheColumn(t *testing.T) {
 		require.ErrorContains(t, err, column)
 	}
 }
+
+// A column takes no later time: a schedule whose next fire would be after the year 9999 has none.
+func TestAScheduleEndsWithTheYear9999(t *testing.T) {
+	var schedules Schedules
+	start := time.UnixMilli(lastMilli - 1500)
+	s, err := schedules.Parse(Spec{Kind: Simple, Repeat: Forever, Every: time.Second, Start: start})
+	require.NoError(t, err)
+	require.Equal(t, start, s.First(noon))
+	require.Equal(t, start.Add(time.Second), s.After(start, 1))
+	require.True(t, s.After(start.Add(time.Second), 2).IsZero())
+}

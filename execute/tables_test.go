@@ -170,7 +170,7 @@ func TestGlance(t *testing.T) {
 		{`UPDATE QRTZ_EXECUTE SET NEXT_FIRE_TIME = NULL`, `UPDATE QRTZ_EXECUTE SET NEXT_FIRE_TIME = START_TIME`, func(g *Glance) { g.New = true }},
 		{`UPDATE QRTZ_EXECUTE SET NEXT_FIRE_TIME = -1`, `UPDATE QRTZ_EXECUTE SET NEXT_FIRE_TIME = START_TIME`, func(g *Glance) { g.New = true }},
 		{`UPDATE QRTZ_EXECUTE SET STATE = 'PAUSED'`, `UPDATE QRTZ_EXECUTE SET STATE = 'EXECUTING'`, func(g *Glance) { g.Paused = true }},
-		{`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME) SELECT 'a', ID, 1 FROM QRTZ_JOB`, `DELETE FROM QRTZ_RUN`, func(g *Glance) { g.Pending = true }},
+		{`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME) SELECT 'a', ID, 0 FROM QRTZ_JOB`, `DELETE FROM QRTZ_RUN`, func(g *Glance) { g.Pending = true }},
 	} {
 		f.exec(c.do)
 		check(c.do, c.expect)

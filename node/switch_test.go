@@ -132,11 +132,11 @@ func TestANodeThatIsStillOffDoesNotResume(t *testing.T) {
 	m, _ := joined(t, db, "n")
 	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'N'`)
 	refreshed(t, m)
-	run(t, db, `UPDATE QRTZ_NODE SET OFF_SINCE = 5000, SWITCHED_AT = FROM_UNIXTIME(5)`)
+	run(t, db, `UPDATE QRTZ_NODE SET OFF_SINCE = 1700000005000, SWITCHED_AT = FROM_UNIXTIME(5)`)
 	require.NoError(t, m.Resumed(t.Context()))
-	assert.Equal(t, int64(5000), readRow(t, db, "n").OffSince.Int64)
-	require.NoError(t, m.store.SawOff(t.Context(), "n", m.Self().Instance, seenOff{}, seenOff{time.UnixMilli(7), time.UnixMilli(8)}))
-	assert.Equal(t, int64(5000), readRow(t, db, "n").OffSince.Int64)
+	assert.Equal(t, int64(1700000005000), readRow(t, db, "n").OffSince.Int64)
+	require.NoError(t, m.store.SawOff(t.Context(), "n", m.Self().Instance, seenOff{}, seenOff{time.UnixMilli(1700000000007), time.UnixMilli(1700000000008)}))
+	assert.Equal(t, int64(1700000005000), readRow(t, db, "n").OffSince.Int64)
 }
 
 // A switch that was on for a while, and off again before this node looked: what was due meanwhile is owed.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -34,7 +33,7 @@ func Latest() int { return len(migrations()) }
 
 // Up brings the schema to Latest and returns the migrations it ran. It upgrades an installation of
 // version 1.3 in place, may run on several nodes at once, and does nothing the second time.
-// Before changing anything it refuses rows whose state is not one of those qrtz knows.
+// Before changing anything it refuses rows that no program can make sense of, and names them.
 func Up(ctx context.Context, db *sql.DB, prefix Prefix) ([]Migration, error) {
 	if err := prefix.Validate(); err != nil {
 		return nil, err
@@ -58,6 +57,9 @@ func Up(ctx context.Context, db *sql.DB, prefix Prefix) ([]Migration, error) {
 	defer end()
 	if all, err = status(ctx, conn, prefix); err != nil { // another's turn may have been before ours
 		return nil, err
+	}
+	if err := refuse(ctx, conn, prefix, all); err != nil {
+		return nil, fmt.Errorf("migrate: nothing was changed: %w", err)
 	}
 	restore, err := allowIDZero(ctx, conn)
 	if err != nil {
@@ -155,11 +157,6 @@ const createSchemaTable = `CREATE TABLE IF NOT EXISTS QRTZ_SCHEMA (
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`
 
 func apply(ctx context.Context, conn *sql.Conn, prefix Prefix, m Migration) error {
-	if m.Version == versionWithChecks {
-		if err := refuseUnknownStates(ctx, conn, prefix); err != nil {
-			return err
-		}
-	}
 	for _, statement := range statements(m.SQL) {
 		if _, err := conn.ExecContext(ctx, prefix.SQL(statement)); err != nil && !alreadyThere(err) {
 			return fmt.Errorf("%w, in: %s", err, firstLine(statement))
@@ -167,37 +164,6 @@ func apply(ctx context.Context, conn *sql.Conn, prefix Prefix, m Migration) erro
 	}
 	_, err := conn.ExecContext(ctx, prefix.SQL(`INSERT IGNORE INTO QRTZ_SCHEMA (VERSION, NAME) VALUES (?, ?)`), m.Version, m.Name)
 	return err
-}
-
-// versionWithChecks is the migration that adds CHECK constraints to tables that may hold rows.
-const versionWithChecks = 2
-
-// refuseUnknownStates names the rows that the new CHECK constraints would refuse. It compares bytes, as they
-// do: to a collation, 'Ý' is a 'Y'.
-func refuseUnknownStates(ctx context.Context, conn *sql.Conn, prefix Prefix) error {
-	const jobStates = `'INIT', 'EXECUTING', 'PAUSED', 'COMPLETE', 'ERROR'`
-	var problems []error
-	for _, c := range []struct{ table, key, column, allowed string }{
-		{"QRTZ_APP", "APPLICATION", "STATE", `'Y', 'N'`},
-		{"QRTZ_NODE", "HOST_IP", "STATE", `'Y', 'N'`},
-		{"QRTZ_JOB", "ID", "STATE", jobStates},
-		{"QRTZ_EXECUTE", "ID", "STATE", jobStates},
-		{"QRTZ_EXECUTE", "ID", "JOB_TYPE", `'CRON', 'SIMPLE'`},
-	} {
-		var key, value string
-		err := conn.QueryRowContext(ctx, prefix.SQL(fmt.Sprintf( // all from the table above
-			`SELECT %s, %s FROM %s WHERE CAST(UPPER(TRIM(%s)) AS BINARY) NOT IN (%s) LIMIT 1`,
-			c.key, c.column, c.table, c.column, c.allowed))).Scan(&key, &value)
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-		case err != nil:
-			return err
-		default:
-			problems = append(problems, fmt.Errorf("%s with %s %s has %s %q: correct it first, allowed are %s",
-				prefix.SQL(c.table), c.key, key, c.column, value, c.allowed))
-		}
-	}
-	return errors.Join(problems...)
 }
 
 const permitIDZero = `SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',NO_AUTO_VALUE_ON_ZERO')`

@@ -21,7 +21,7 @@ func TestTheServerRefusesMistypedStates(t *testing.T) {
 		}
 		exec(t, db, prefix.SQL(`INSERT INTO QRTZ_JOB (ID, APPLICATION, JOB_CLASS) VALUES (1, 'a', 'c')`))
 		exec(t, db, prefix.SQL(`INSERT INTO QRTZ_EXECUTE (ID, PID, JOB_TYPE, STATE) VALUES (1, 1, 'CRON', 'INIT')`))
-		exec(t, db, prefix.SQL(`INSERT INTO QRTZ_RUN (ID, APPLICATION, JOB_ID, FIRE_TIME) VALUES (1, 'a', 1, 1)`))
+		exec(t, db, prefix.SQL(`INSERT INTO QRTZ_RUN (ID, APPLICATION, JOB_ID, FIRE_TIME) VALUES (1, 'a', 1, 1700000000000)`))
 		for _, set := range []string{
 			`QRTZ_APP SET STATE = 'X'`, `QRTZ_APP SET STATE = 'y'`, `QRTZ_APP SET STATE = 'Y '`, `QRTZ_APP SET STATE = ''`,
 			`QRTZ_NODE SET STATE = 'n'`, `QRTZ_NODE SET STATE = '?'`,

@@ -86,6 +86,12 @@ func checkFilledV13(t *testing.T, db *sql.DB) {
 	old := testdb.New(t)
 	createV13(t, old)
 	fillV13(t, old)
+	for _, mended := range []string{
+		`START_TIME = 0 WHERE ID IN (0, 4)`, // of a cron schedule, long past; and below -1
+		`END_TIME = 100000000000, PREV_FIRE_TIME = -1, NEXT_FIRE_TIME = NULL WHERE ID = 3`,
+	} {
+		exec(t, old, `UPDATE QRTZ_EXECUTE SET `+mended)
+	}
 	assert.Equal(t, contentV13(t, old, true), contentV13(t, db, false))
 	assert.Equal(t, []string{"'0' 'a'", "'1' 'b'", "'3' 'a'", "'4' NULL"}, rows(t, db, `SELECT ID, APPLICATION FROM QRTZ_EXECUTE ORDER BY 1`),
 		"executes know their app; one without a job has none")

@@ -178,7 +178,7 @@ func TestJobsAndSchedulesAreListed(t *testing.T) {
 func TestAJobIsShown(t *testing.T) {
 	s := newSite(t)
 	s.exec(`UPDATE QRTZ_JOB SET OVERLAP = 'QUEUE', ATTEMPTS = 3, RUN_TIMEOUT = 90000, RECOVERY = 1, JOB_DESCRIPTION = ? WHERE ID = 1`, "two\nlines \x1b[2J")
-	s.exec(`INSERT INTO QRTZ_RUN (ID, APPLICATION, JOB_ID, FIRE_TIME, STATE, STARTED_AT, FINISHED_AT) VALUES (5, 'a', 1, 1000, 'SUCCEEDED', 1020, 1100)`)
+	s.exec(`INSERT INTO QRTZ_RUN (ID, APPLICATION, JOB_ID, FIRE_TIME, STATE, STARTED_AT, FINISHED_AT) VALUES (5, 'a', 1, 1700000001000, 'SUCCEEDED', 1700000001020, 1700000001100)`)
 	text := s.ok("job", "show", "mail", "--app", "a")
 	for _, want := range []string{
 		`name +mail`, `description +two lines  ?\[2J`, `recovery +yes`, `overlap +QUEUE, at most 10 waiting`, `timeout +1m30s`,
@@ -193,20 +193,20 @@ func TestAJobIsShown(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(s.ok("job", "show", "1", "--json")), &shown))
 	assert.Equal(t, []int{1, 1, 1}, []int{int(shown.ID), len(shown.Schedules), len(shown.Latest)})
-	assert.Equal(t, "1970-01-01T00:00:01.020Z", shown.Latest[0]["started_at"])
+	assert.Equal(t, "2023-11-14T22:13:21.020Z", shown.Latest[0]["started_at"])
 	assert.Contains(t, s.fails(1, "job", "show", "x", "--app", "a"), `there is no job "x" in app "a"`)
 }
 
 func TestRunsAreListedAndShown(t *testing.T) {
 	s := newSite(t)
 	s.exec(`INSERT INTO QRTZ_RUN (ID, APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE, MESSAGE) VALUES
-		(1, 'a', 1, 11, 1000, 'FAILED', 'panic: oops\n\ngoroutine 7'), (2, 'a', 3, NULL, 0, 'PENDING', NULL), (3, 'b', 2, 12, 2000, 'SUCCEEDED', NULL), (4, 'a', 9, NULL, 3000, 'LOST', NULL)`)
+		(1, 'a', 1, 11, 1700000001000, 'FAILED', 'panic: oops\n\ngoroutine 7'), (2, 'a', 3, NULL, 0, 'PENDING', NULL), (3, 'b', 2, 12, 1700000002000, 'SUCCEEDED', NULL), (4, 'a', 9, NULL, 1700000003000, 'LOST', NULL)`)
 	assert.Equal(t, []any{4.0, 3.0, 2.0, 1.0}, s.ids("run", "list"))
 	assert.Equal(t, []any{4.0, 2.0}, s.ids("run", "list", "--app", "a", "--limit", "2"))
 	assert.Equal(t, []any{1.0}, s.ids("run", "list", "--job", "mail", "--app", "a"))
 	assert.Equal(t, []any{2.0}, s.ids("run", "list", "--state", "pending"))
 	text := s.ok("run", "list")
-	assert.Regexp(t, `1 +a +mail +FAILED +1 +- +1970-01-01 00:00:01.000 +- +- +panic: oops\n`, text)
+	assert.Regexp(t, `1 +a +mail +FAILED +1 +- +2023-11-14 22:13:21.000 +- +- +panic: oops\n`, text)
 	assert.Contains(t, text, "(deleted)")
 	text = s.ok("run", "show", "1")
 	assert.Regexp(t, `(?s)execute +11\n.*panic: oops\n\ngoroutine 7`, text)
@@ -247,7 +247,7 @@ func TestHistoryIsCleaned(t *testing.T) {
 func TestHistoryIsCleanedInPages(t *testing.T) {
 	s := newSite(t)
 	s.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME, STATE, FINISHED_AT)
-		SELECT 'a', 1, A.N + 50 * B.N, ELT(1 + MOD(A.N + 50 * B.N, 3), 'SUCCEEDED', 'FAILED', 'PENDING'), 1
+		SELECT 'a', 1, 1700000000000 + A.N + 50 * B.N, ELT(1 + MOD(A.N + 50 * B.N, 3), 'SUCCEEDED', 'FAILED', 'PENDING'), 1
 		  FROM (SELECT ROW_NUMBER() OVER () - 1 AS N FROM information_schema.COLUMNS LIMIT 50) A
 		  JOIN (SELECT ROW_NUMBER() OVER () - 1 AS N FROM information_schema.COLUMNS LIMIT 40) B`)
 	assert.Equal(t, "deleted 667 runs (SUCCEEDED 667)\n", s.ok("history", "clean", "--older-than", "1d", "--state", "SUCCEEDED", "--yes"))

@@ -72,14 +72,14 @@ func TestAJobIsRunNow(t *testing.T) {
 func TestRunsAreCancelledAndTriedAgain(t *testing.T) {
 	s := newSite(t)
 	s.exec(`INSERT INTO QRTZ_RUN (ID, APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE) VALUES
-		(1, 'a', 1, 11, 1000, 'PENDING'), (2, 'a', 1, 11, 2000, 'RUNNING'), (3, 'b', 2, 12, 1000, 'FAILED'), (4, 'b', 2, 12, 2000, 'SUCCEEDED')`)
+		(1, 'a', 1, 11, 1700000001000, 'PENDING'), (2, 'a', 1, 11, 1700000002000, 'RUNNING'), (3, 'b', 2, 12, 1700000001000, 'FAILED'), (4, 'b', 2, 12, 1700000002000, 'SUCCEEDED')`)
 	assert.Equal(t, "asked for run 1 of job mail to be cancelled\n", s.ok("run", "cancel", "1"))
 	assert.Equal(t, "CANCELLED", s.text(`SELECT STATE FROM QRTZ_RUN WHERE ID = 1`))
 	s.ok("run", "cancel", "2")
 	assert.Contains(t, s.ok("run", "show", "2"), "RUNNING, to be cancelled")
 	assert.Contains(t, s.fails(1, "run", "cancel", "3"), "run 3 is FAILED")
 	assert.Regexp(t, `^run \d+ is attempt 2 of what run 3 was\n$`, s.ok("run", "retry", "3"))
-	assert.Equal(t, "PENDING", s.text(`SELECT STATE FROM QRTZ_RUN WHERE APPLICATION = 'b' AND FIRE_TIME = 1000 AND ATTEMPT = 2`))
+	assert.Equal(t, "PENDING", s.text(`SELECT STATE FROM QRTZ_RUN WHERE APPLICATION = 'b' AND FIRE_TIME = 1700000001000 AND ATTEMPT = 2`))
 	assert.Contains(t, s.fails(1, "run", "retry", "3"), "has been tried again already")
 	assert.Contains(t, s.fails(1, "run", "retry", "4"), "run 4 is SUCCEEDED")
 	assert.Contains(t, s.fails(1, "run", "retry", "9"), "there is no run 9")

@@ -1,0 +1,42 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+const (
+	erAutoIncrementExhausted        = 1467
+	erAutoIncrementExhaustedMariaDB = 167
+)
+
+// ExplainNoID says what to do if err is the server's answer that a table has no id left: some row had the greatest BIGINT,
+// and the counter stays behind it when that row is deleted. No CHECK can keep it out, since servers allow none on a column
+// that is AUTO_INCREMENT. Other errors are returned as they are.
+func ExplainNoID(err error, prefix Prefix, table string) error {
+	if !noIDLeft(err) {
+		return err
+	}
+	table = prefix.SQL(table)
+	return fmt.Errorf("%w: %s has no ID left, because some row had the greatest one: DELETE FROM %s WHERE ID >= 9000000000000000000; ALTER TABLE %s AUTO_INCREMENT = 1 "+
+		"(the server makes that one more than the greatest ID that is left)", err, table, table, table)
+}
+
+// noIDLeft recognises what servers answer: that there is no value, or that the last one is there already.
+func noIDLeft(err error) bool {
+	if isNumber(err, erAutoIncrementExhausted, erAutoIncrementExhaustedMariaDB) {
+		return true
+	}
+	if e, ok := asServerError(err); ok && e.Number == erDuplicateEntry {
+		return strings.Contains(e.Message, "'9223372036854775807'") && strings.Contains(e.Message, "PRIMARY")
+	}
+	return false
+}
+
+func asServerError(err error) (*mysql.MySQLError, bool) {
+	var e *mysql.MySQLError
+	return e, errors.As(err, &e)
+}
