@@ -26,12 +26,24 @@ func (s *Scheduler) Manual(ctx context.Context) (*Manual, error) {
 	m := &Manual{session: one}
 	one.hooks, one.tell = m.recording(s.cfg.Hooks), func(hook func(Event), e Event) { hook(e) }
 	s.clock.StandStill(true)
-	if err := one.join(ctx); err != nil {
+	if err := one.start(ctx); err != nil {
 		s.clock.StandStill(false)
 		s.session.Store(nil)
 		return nil, fmt.Errorf("qrtz: %w", err)
 	}
 	return m, nil
+}
+
+// start joins the cluster and does all of the misfire handler's work at once, so that a test knows what has been done.
+func (s *session) start(ctx context.Context) error {
+	if err := s.join(ctx); err != nil {
+		return err
+	}
+	if err := s.misfire.Pass(ctx); err != nil {
+		s.leave(ctx)
+		return err
+	}
+	return nil
 }
 
 // recording are hooks that note how runs ended, and call the user's at once.

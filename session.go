@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	lastWords    = 5 * time.Second  // for handlers to return once their context has been cancelled
-	leaveTimeout = 5 * time.Second  // for the statement that leaves the cluster
-	joinTimeout  = 60 * time.Second // for the work before the first poll
+	lastWords      = 5 * time.Second // for handlers to return once their context has been cancelled
+	leaveTimeout   = 5 * time.Second // for the statement that leaves the cluster
+	recoverTimeout = time.Second     // for the work before the first poll
 )
 
 // session is one life of a Scheduler, from joining the cluster to leaving it.
@@ -67,7 +67,7 @@ func newSession(s *Scheduler) *session {
 	return one
 }
 
-// join registers app and node, and does the misfire handler's work once before the first poll.
+// join registers app and node. It waits for nothing that depends on what the tables hold.
 func (s *session) join(ctx context.Context) error {
 	if err := s.apps.Register(ctx, s.cfg.MisfireInterval); err != nil {
 		return err
@@ -78,13 +78,17 @@ func (s *session) join(ctx context.Context) error {
 	self := s.member.Self()
 	s.cfg.Logger.Info().Str("app", s.cfg.App).Str("node", self.HostIP).Int64("instance", self.Instance).
 		Strs("classes", s.classes()).Dur("clock_skew", s.clock.Skew()).Msg("joined")
-	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
-	defer cancel()
-	if err := s.misfire.Pass(ctx); err != nil {
-		s.leave(ctx)
-		return err
-	}
 	return nil
+}
+
+// recover puts the runs of this node's earlier lives on record as LOST before the first poll: they may be the only ones of
+// their jobs that may go at a time. It does not wait for long; the misfire handler does the rest, beside the poller.
+func (s *session) recover(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
+	defer cancel()
+	if err := s.misfire.Recover(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		s.cfg.Logger.Warn().Err(err).Msg("could not look for the runs of nodes that are gone; the misfire handler will")
+	}
 }
 
 // run is the order of starting and stopping. Heartbeats and results outlive the loops that make runs.
@@ -96,6 +100,7 @@ func (s *session) run(ctx context.Context) {
 	last.Go(func() { outage.Every(lasting, *s.cfg.Logger, "attend to runs", attendEvery, s.attend) })
 
 	go s.events.run()
+	s.recover(ctx)
 	var loops sync.WaitGroup
 	loops.Go(func() { s.misfire.Run(ctx) })
 	loops.Go(func() { s.poller.Run(ctx) })

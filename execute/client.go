@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -142,12 +143,18 @@ func (s *Store) Resume(ctx context.Context, tx *sqlx.Tx, now time.Time, job, sch
 const (
 	lockJobSQL        = `SELECT ID FROM QRTZ_JOB WHERE ID = ? FOR UPDATE`
 	removeExecutesSQL = `DELETE FROM QRTZ_EXECUTE WHERE PID = ?`
-	cancelWaitingSQL  = `
-UPDATE QRTZ_RUN SET STATE = 'CANCELLED', FINISHED_AT = ?, MESSAGE = 'its job was removed' WHERE JOB_ID = ? AND STATE = 'PENDING'`
-	removeJobSQL = `DELETE FROM QRTZ_JOB WHERE ID = ?`
+	removeJobSQL      = `DELETE FROM QRTZ_JOB WHERE ID = ?`
+
+	pendingOfSQL = `SELECT ID FROM QRTZ_RUN WHERE JOB_ID = ? AND APPLICATION = ? AND STATE = 'PENDING' AND ID > ? ORDER BY ID LIMIT ?`
+
+	cancelWaitingSQL = `
+UPDATE QRTZ_RUN SET STATE = 'CANCELLED', FINISHED_AT = ?, MESSAGE = '` + jobRemoved + `' WHERE ID IN (?) AND STATE = 'PENDING'`
+
+	jobRemoved = "its job was removed"
 )
 
-// Remove deletes a job and its schedules. Its runs stay on record; what runs goes on, what waits is CANCELLED.
+// Remove deletes a job and its schedules. Its runs stay on record; what runs goes on, what waits is CANCELLED. What is
+// enqueued meanwhile, the misfire handler cancels.
 func (s *Store) Remove(ctx context.Context, tx *sqlx.Tx, now time.Time, job string) error {
 	jobID, err := s.jobNamed(ctx, tx, job)
 	if err != nil {
@@ -163,28 +170,24 @@ func (s *Store) Remove(ctx context.Context, tx *sqlx.Tx, now time.Time, job stri
 	if _, err := tx.ExecContext(ctx, s.prefix.SQL(removeJobSQL), jobID); err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, s.prefix.SQL(cancelWaitingSQL), now.UnixMilli(), jobID)
-	return err
+	return s.cancelPendingOf(ctx, tx, now, jobID)
 }
 
-const (
-	orphansSQL = `
-SELECT R.ID FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
- WHERE R.APPLICATION = ? AND R.STATE = 'PENDING' AND R.AVAILABLE_AT <= ? AND J.ID IS NULL LIMIT ?`
-
-	cancelOrphansSQL = `
-UPDATE QRTZ_RUN SET STATE = 'CANCELLED', FINISHED_AT = ?, MESSAGE = 'its job was removed' WHERE ID IN (?) AND STATE = 'PENDING'`
-)
-
-// cancelOrphans cancels runs that are due and that nobody will ever claim: their job was removed by hand, or while
-// they were being enqueued, which locks no job.
-func (s *Store) cancelOrphans(ctx context.Context, now time.Time) error {
-	var ids []int64
-	err := s.selectRows(ctx, s.db, &ids, orphansSQL, s.app, now.UnixMilli(), cleanPage)
-	if err != nil || len(ids) == 0 {
-		return err
+// cancelPendingOf cancels the PENDING runs of a job. It looks for them without locks and writes by primary key: at
+// REPEATABLE READ, which the caller's transaction may have, an UPDATE by job would lock all that it looks at, and the
+// gaps beside them, in which other apps' runs are.
+func (s *Store) cancelPendingOf(ctx context.Context, tx *sqlx.Tx, now time.Time, jobID int64) error {
+	for after := int64(math.MinInt64); ; {
+		var ids []int64
+		err := s.selectRows(ctx, tx, &ids, pendingOfSQL, jobID, s.app, after, cleanPage)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		if err := s.execIn(ctx, tx, cancelWaitingSQL, now.UnixMilli(), ids); err != nil {
+			return err
+		}
+		after = ids[len(ids)-1]
 	}
-	return s.execAlone(ctx, cancelOrphansSQL, now.UnixMilli(), ids)
 }
 
 const (

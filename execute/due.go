@@ -3,7 +3,9 @@ package execute
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -108,6 +110,42 @@ func (s *Store) Overdue(ctx context.Context, state State, classes []string, from
 		return nil, nil
 	}
 	return s.read(ctx, overdueSQL, s.app, state, from.UnixMilli(), until.UnixMilli(), classes, limit)
+}
+
+// Cursor is where a walk through executes in order of their next fire has come to.
+type Cursor struct{ Next, ID int64 }
+
+// Cursor is where a walk has come to that has read this execute.
+func (e *Execute) Cursor() Cursor {
+	if e.guard.next.Valid {
+		return Cursor{e.guard.next.Int64, e.ID}
+	}
+	return Cursor{e.Next.UnixMilli(), e.ID}
+}
+
+// In the order of the index, executes first, whatever the optimizer makes of few jobs.
+const (
+	overdueOfAllSQL = `
+SELECT ` + rowColumns + `
+  FROM QRTZ_EXECUTE E STRAIGHT_JOIN QRTZ_JOB J ON J.ID = E.PID
+ WHERE E.APPLICATION = ? AND E.STATE = ? AND E.NEXT_FIRE_TIME BETWEEN ? AND ? AND (E.NEXT_FIRE_TIME > ? OR E.ID > ?)`
+	inOrderSQL = ` ORDER BY E.NEXT_FIRE_TIME, E.ID LIMIT ?`
+
+	overdueAfterSQL = overdueOfAllSQL + ` AND J.JOB_CLASS IN (?)` + inOrderSQL
+	pausedAfterSQL  = overdueOfAllSQL + inOrderSQL
+)
+
+// OverdueAfter reads the next executes in state behind a cursor whose next fire is not after until, of the given classes.
+func (s *Store) OverdueAfter(ctx context.Context, state State, classes []string, after Cursor, until time.Time, limit int) ([]*Execute, error) {
+	if len(classes) == 0 {
+		return nil, nil
+	}
+	return s.read(ctx, overdueAfterSQL, s.app, state, after.Next, until.UnixMilli(), after.Next, after.ID, classes, limit)
+}
+
+// PausedAfter does the same for paused executes, of whatever class.
+func (s *Store) PausedAfter(ctx context.Context, after Cursor, until time.Time, limit int) ([]*Execute, error) {
+	return s.read(ctx, pausedAfterSQL, s.app, Paused, after.Next, until.UnixMilli(), after.Next, after.ID, limit)
 }
 
 const newSQL = `
@@ -236,23 +274,26 @@ func (s *Store) Glance(ctx context.Context, l Look) (Glance, error) {
 const (
 	ownerlessSQL = `
 SELECT E.ID FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
- WHERE E.APPLICATION IS NULL AND J.APPLICATION = ? ORDER BY E.ID LIMIT ?`
+ WHERE E.APPLICATION IS NULL AND J.APPLICATION = ? AND E.ID > ? ORDER BY E.ID LIMIT ?`
 	adoptSQL = `UPDATE QRTZ_EXECUTE SET APPLICATION = ? WHERE ID IN (?) AND APPLICATION IS NULL`
 
 	newlyPausedSQL = `
-SELECT ID FROM QRTZ_EXECUTE WHERE APPLICATION = ? AND STATE = 'PAUSED' AND PAUSED_AT IS NULL ORDER BY ID LIMIT ?`
+SELECT ID FROM QRTZ_EXECUTE WHERE APPLICATION = ? AND STATE = 'PAUSED' AND PAUSED_AT IS NULL AND ID > ? ORDER BY ID LIMIT ?`
 	markPausedSQL = `
 UPDATE QRTZ_EXECUTE SET PAUSED_AT = CAST(UNIX_TIMESTAMP(CHANGED_AT) * 1000 AS SIGNED), CHANGED_AT = CHANGED_AT
  WHERE ID IN (?) AND STATE = 'PAUSED' AND PAUSED_AT IS NULL`
 )
 
-// tidyPage is how many rows Adopt and MarkPaused write at a time. They look without locks first, and then write by
-// primary key: an UPDATE by state would lock what claims are about to move.
-const tidyPage = 1000
+// Adopt and MarkPaused look without locks first, and then write by primary key: an UPDATE by state would lock what
+// claims are about to move.
+const (
+	tidyPage  = 500 // rows that they write at a time
+	tidyPages = 20  // of one call: the next goes on with the rest
+)
 
 // Adopt writes the app into executes that do not name it: a program of version 1.3 or a person added them.
 func (s *Store) Adopt(ctx context.Context) error {
-	write := func(ids []int64) error { return s.execAlone(ctx, adoptSQL, s.app, ids) }
+	write := func(ids []int64) error { return s.execIn(ctx, s.db, adoptSQL, s.app, ids) }
 	if err := s.tidy(ctx, write, ownerlessSQL); err != nil {
 		return fmt.Errorf("adopt executes: %w", err)
 	}
@@ -262,37 +303,28 @@ func (s *Store) Adopt(ctx context.Context) error {
 // MarkPaused notes on executes paused by hand that they are, so that when they are resumed by hand
 // the fires in between are known to belong to the pause.
 func (s *Store) MarkPaused(ctx context.Context) error {
-	write := func(ids []int64) error { return s.execAlone(ctx, markPausedSQL, ids) }
+	write := func(ids []int64) error { return s.execIn(ctx, s.db, markPausedSQL, ids) }
 	if err := s.tidy(ctx, write, newlyPausedSQL); err != nil {
 		return fmt.Errorf("mark paused executes: %w", err)
 	}
 	return nil
 }
 
+// tidy writes what query finds, page by page in order of id. It goes on behind a page that could not be written.
 func (s *Store) tidy(ctx context.Context, write func(ids []int64) error, query string) error {
-	for {
+	var problems []error
+	for after, pages := int64(math.MinInt64), 0; pages < tidyPages && ctx.Err() == nil; pages++ {
 		var ids []int64
-		if err := s.selectRows(ctx, s.db, &ids, query, s.app, tidyPage); err != nil || len(ids) == 0 {
-			return err
+		if err := s.selectRows(ctx, s.db, &ids, query, s.app, after, tidyPage); err != nil || len(ids) == 0 {
+			return errors.Join(append(problems, err)...)
 		}
-		if err := write(ids); err != nil {
-			return err
-		}
-		if len(ids) < tidyPage {
-			return nil
+		_, err := s.writeEach(ctx, `QRTZ_EXECUTE`, ids, write)
+		problems = append(problems, err)
+		if after = ids[len(ids)-1]; len(ids) < tidyPage {
+			break
 		}
 	}
-}
-
-const pausedOverdueSQL = `
-SELECT ` + rowColumns + `
-  FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
- WHERE E.APPLICATION = ? AND E.STATE = 'PAUSED' AND E.NEXT_FIRE_TIME BETWEEN 1 AND ?
- LIMIT ?`
-
-// PausedOverdue reads paused executes whose next fire is not after until, at most limit.
-func (s *Store) PausedOverdue(ctx context.Context, until time.Time, limit int) ([]*Execute, error) {
-	return s.read(ctx, pausedOverdueSQL, s.app, until.UnixMilli(), limit)
+	return errors.Join(problems...)
 }
 
 const nextDueSQL = `

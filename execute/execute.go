@@ -68,6 +68,8 @@ type Move struct {
 	Fires   int64     // how many fires are behind it now that were not
 	Runs    []NewRun
 
+	Walked int // how many fires had to be looked at one by one
+
 	token int64 // that it was last tried with
 }
 

@@ -2,116 +2,254 @@ package execute
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 )
 
 const (
-	cleanPage   = 500  // rows looked at, and so deleted, by one statement
-	cleanPages  = 1000 // pages of one pass with something to delete, so that other housekeeping goes on
-	barrenPages = 20   // pages of one pass with nothing to delete, so that a pass at rest costs little
+	cleanPage   = 500       // rows looked at, and so deleted, by one statement
+	cleanPages  = 20        // pages of one call with something to delete
+	barrenPages = 20        // pages of one pass with nothing to delete, so that a pass at rest costs little
+	oddPages    = 2         // the same among runs that ended before their time, of which there are few
+	cleanAgain  = time.Hour // after which a walk that found nothing to delete is made again: KEEP_FOR may be another
+	countedJobs = 100       // jobs with KEEP_RUNS of one call
+	countedRuns = 20_000    // their runs that are kept, and so looked at, of one call
 )
 
 const (
-	// Runs whose job has been deleted are kept as long as by default. A run that was given its state by hand may lack
+	// Runs whose job has been deleted are kept as long as by default. A run that was given its state by SQL may lack
 	// FINISHED_AT; it ended no earlier than it was to begin.
+	//
+	// Per state, in the order of QRTZ_RUN_STATE: a walk by id would go through every other app's runs.
 	expiredSQL = `
-SELECT R.ID, COALESCE(R.FINISHED_AT, R.CLAIMED_AT, R.AVAILABLE_AT) AS FINISHED, COALESCE(J.KEEP_FOR, ?) AS KEEP_FOR
+SELECT R.ID, R.AVAILABLE_AT, COALESCE(R.FINISHED_AT, R.CLAIMED_AT, R.AVAILABLE_AT) AS FINISHED, COALESCE(J.KEEP_FOR, ?) AS KEEP_FOR
   FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
- WHERE R.APPLICATION = ? AND R.ID > ? AND R.STATE NOT IN ('PENDING', 'RUNNING')
- ORDER BY R.ID LIMIT ?`
+ WHERE R.APPLICATION = ? AND R.STATE = ? AND `
+	expiredSameSQL  = expiredSQL + `R.AVAILABLE_AT = ? AND R.ID > ? ORDER BY R.ID LIMIT ?`
+	expiredAfterSQL = expiredSQL + `R.AVAILABLE_AT > ? AND R.AVAILABLE_AT <= ? ORDER BY R.AVAILABLE_AT, R.ID LIMIT ?`
 
 	shortestSQL = `SELECT LEAST(COALESCE(MIN(KEEP_FOR), ?), ?) FROM QRTZ_JOB WHERE APPLICATION = ? AND KEEP_FOR > 0`
 
-	countedJobsSQL = `SELECT ID, KEEP_RUNS FROM QRTZ_JOB WHERE APPLICATION = ? AND KEEP_RUNS > 0`
+	soonestSQL = `SELECT COALESCE(MIN(AVAILABLE_AT), ?) FROM QRTZ_RUN WHERE APPLICATION = ? AND STATE = ? AND AVAILABLE_AT > ?`
+
+	countedJobsSQL = `SELECT ID, KEEP_RUNS FROM QRTZ_JOB WHERE APPLICATION = ? AND KEEP_RUNS > 0 AND ID > ? ORDER BY ID LIMIT ?`
 
 	surplusRunsSQL = `
-SELECT ID FROM QRTZ_RUN WHERE JOB_ID = ? AND STATE NOT IN ('PENDING', 'RUNNING') ORDER BY ID DESC LIMIT ? OFFSET ?`
+SELECT ID FROM QRTZ_RUN WHERE JOB_ID = ? AND APPLICATION = ? AND STATE NOT IN ('PENDING', 'RUNNING') ORDER BY ID DESC LIMIT ? OFFSET ?`
 
 	deleteRunsSQL = `DELETE FROM QRTZ_RUN WHERE ID IN (?) AND STATE NOT IN ('PENDING', 'RUNNING')`
 )
 
+// finalStates are those of runs that have ended.
+var finalStates = []RunState{Succeeded, Failed, Lost, Cancelled, Skipped}
+
+// cleaning is how far CleanHistory has come.
+type cleaning struct {
+	aged    runWalk // the runs that were due long enough ago
+	odd     runWalk // the others: they may have ended before their time
+	counted int64   // the job up to which KEEP_RUNS has been looked at
+	begun   bool
+}
+
+// runWalk is a walk through the finished runs of the app: state by state, in the order of the time they were due.
+type runWalk struct {
+	state   int       // of finalStates
+	at      runCursor // within that state
+	begun   bool
+	next    int64 // the earliest time, in ms, at which a run seen may be deleted
+	resting int64 // the walk has come to its end, and begins again at this time
+}
+
+type runCursor struct{ available, id int64 }
+
 // CleanHistory deletes finished runs that their job keeps no longer, by age (KEEP_FOR) and by number (KEEP_RUNS), in small
 // batches by primary key, and returns how many. One call does a bounded amount of work; the next goes on where it ended.
-// It also cancels what waits for a job that is gone.
-func (s *Store) CleanHistory(ctx context.Context, now time.Time) (deleted int, err error) {
-	if err := s.cancelOrphans(ctx, now); err != nil {
-		return 0, fmt.Errorf("cancel what waits for a job that is gone: %w", err)
-	}
-	byAge, err := s.cleanByAge(ctx, now)
+// It tells whether it left some that it could have deleted.
+func (s *Store) CleanHistory(ctx context.Context, now time.Time) (deleted int, more bool, err error) {
+	byAge, moreByAge, err := s.cleanByAge(ctx, now.UnixMilli())
 	if err != nil {
-		return byAge, fmt.Errorf("clean history by age: %w", err)
+		err = fmt.Errorf("clean history by age: %w", err)
 	}
-	byNumber, err := s.cleanByNumber(ctx)
-	if err != nil {
-		return byAge + byNumber, fmt.Errorf("clean history by number: %w", err)
+	byNumber, moreByNumber, err2 := s.cleanByNumber(ctx)
+	if err2 != nil {
+		err2 = fmt.Errorf("clean history by number: %w", err2)
 	}
-	return byAge + byNumber, nil
+	return byAge + byNumber, moreByAge || moreByNumber, errors.Join(err, err2)
 }
 
-// cleanByAge walks through the runs from the oldest on, page by page, up to where they are younger than any job wants
-// deleted. Runs that are kept longer than others lie in its way; it remembers how far it came, and goes on there.
-func (s *Store) cleanByAge(ctx context.Context, now time.Time) (deleted int, err error) {
+// cleanByAge walks through the runs that were due before any job wants runs deleted that ended now; almost all that
+// are to be deleted are among them, whatever the order of ids. Runs that are kept longer than others lie in its way; it
+// remembers how far it came, and goes on there. More slowly it walks through all others.
+func (s *Store) cleanByAge(ctx context.Context, now int64) (deleted int, more bool, err error) {
 	var shortest int64
-	orphan := Defaults().KeepFor.Milliseconds()
-	if err := s.db.GetContext(ctx, &shortest, s.prefix.SQL(shortestSQL), orphan, orphan, s.app); err != nil {
-		return 0, err
+	withoutJob := Defaults().KeepFor.Milliseconds()
+	if err := s.db.GetContext(ctx, &shortest, s.prefix.SQL(shortestSQL), withoutJob, withoutJob, s.app); err != nil {
+		return 0, false, err
 	}
-	for full, barren := 0, 0; full < cleanPages && barren < barrenPages; {
-		var page []struct {
-			ID       int64 `db:"ID"`
-			Finished int64 `db:"FINISHED"`
-			KeepFor  int64 `db:"KEEP_FOR"`
-		}
-		if err := s.selectRows(ctx, s.db, &page, expiredSQL, orphan, s.app, s.cleanedTo, cleanPage); err != nil {
-			return deleted, err
-		}
-		var ids []int64
-		for _, r := range page {
-			if r.KeepFor > 0 && r.Finished < now.UnixMilli()-r.KeepFor {
-				ids = append(ids, r.ID)
-			}
-		}
-		if len(ids) == 0 {
-			barren++
-		} else {
-			full++
-			if err := s.execAlone(ctx, deleteRunsSQL, ids); err != nil {
-				return deleted, err
-			}
-			deleted += len(ids)
-		}
-		if len(page) < cleanPage || page[0].Finished > now.UnixMilli()-shortest {
-			s.cleanedTo = 0 // the next pass begins with the oldest again
-			return deleted, nil
-		}
-		s.cleanedTo = page[len(page)-1].ID
+	bound := now - shortest
+	aged, more, err := s.cleanWalk(ctx, &s.cleaning.aged, runRange{math.MinInt64, bound}, now, barrenPages, func() (int64, error) {
+		return s.soonest(ctx, bound, shortest)
+	})
+	if err != nil {
+		return aged, more, err
 	}
-	return deleted, nil
+	odd, _, err := s.cleanWalk(ctx, &s.cleaning.odd, runRange{bound, math.MaxInt64}, now, oddPages, func() (int64, error) {
+		return math.MaxInt64, nil
+	})
+	return aged + odd, more, err
 }
 
-func (s *Store) cleanByNumber(ctx context.Context) (deleted int, err error) {
+// soonest is when the first of the runs that were due after bound may have to be deleted.
+func (s *Store) soonest(ctx context.Context, bound, shortest int64) (int64, error) {
+	soonest := int64(math.MaxInt64)
+	for _, state := range finalStates {
+		var due int64
+		if err := s.db.GetContext(ctx, &due, s.prefix.SQL(soonestSQL), int64(math.MaxInt64)-shortest, s.app, state, bound); err != nil {
+			return 0, err
+		}
+		soonest = min(soonest, min(due, math.MaxInt64-shortest)+shortest)
+	}
+	return soonest, nil
+}
+
+// runRange are runs that were due after a time and not after another, in ms.
+type runRange struct{ after, until int64 }
+
+// cleanWalk goes on with a walk for a number of pages. At its end it rests until some run may have to be deleted:
+// one that it has seen, or one that has come into its range by then, which others knows.
+func (s *Store) cleanWalk(ctx context.Context, w *runWalk, in runRange, now int64, barren int, others func() (int64, error)) (deleted int, more bool, err error) {
+	if now < w.resting && w.resting-now <= cleanAgain.Milliseconds() {
+		return 0, false, nil
+	}
+	for full := 0; full < cleanPages && barren > 0 && ctx.Err() == nil; {
+		n, ended, err := s.cleanRuns(ctx, w, in, now)
+		deleted += n
+		if err != nil {
+			return deleted, false, err
+		}
+		if n > 0 {
+			full++
+		} else {
+			barren--
+		}
+		if more = full == cleanPages && !ended; ended {
+			soonest, err := others()
+			w.resting = min(w.next, soonest, now+cleanAgain.Milliseconds())
+			w.begun = false
+			return deleted, false, err
+		}
+	}
+	return deleted, more, nil
+}
+
+// cleanRuns deletes what is to be deleted of the next page, and goes on behind it. It tells whether that was the last one.
+func (s *Store) cleanRuns(ctx context.Context, w *runWalk, in runRange, now int64) (deleted int, ended bool, err error) {
+	if !w.begun {
+		*w = runWalk{begun: true, at: runCursor{in.after, math.MaxInt64}, next: math.MaxInt64}
+	}
+	w.at.available = max(w.at.available, in.after)
+	page, err := s.finished(ctx, w, in.until)
+	if err != nil {
+		return 0, false, err
+	}
+	var ids []int64
+	for _, r := range page {
+		switch {
+		case r.KeepFor <= 0: // for ever
+		case r.Finished < now-r.KeepFor:
+			ids = append(ids, r.ID)
+		default:
+			w.next = min(w.next, max(r.Finished, 0)+min(r.KeepFor, math.MaxInt64/2)+1)
+		}
+	}
+	locked, err := s.deleteRuns(ctx, ids)
+	if err != nil && !isRowFault(err) {
+		return 0, false, err
+	}
+	if len(locked) > 0 {
+		w.next = now
+	}
+	if len(page) == cleanPage {
+		w.at = runCursor{page[len(page)-1].Available, page[len(page)-1].ID}
+	} else {
+		w.state, w.at = w.state+1, runCursor{in.after, math.MaxInt64}
+		ended = w.state == len(finalStates)
+	}
+	return len(ids) - len(locked), ended, err
+}
+
+// finishedRun is a run that has ended, and how long it is kept.
+type finishedRun struct {
+	ID        int64 `db:"ID"`
+	Available int64 `db:"AVAILABLE_AT"`
+	Finished  int64 `db:"FINISHED"`
+	KeepFor   int64 `db:"KEEP_FOR"`
+}
+
+// finished reads the next page of a walk. Those that were due in the same millisecond as the last one come first.
+func (s *Store) finished(ctx context.Context, w *runWalk, until int64) (page []finishedRun, err error) {
+	withoutJob, state := Defaults().KeepFor.Milliseconds(), finalStates[w.state]
+	if w.at.id < math.MaxInt64 {
+		err = s.selectRows(ctx, s.db, &page, expiredSameSQL, withoutJob, s.app, state, w.at.available, w.at.id, cleanPage)
+		if err != nil || len(page) == cleanPage {
+			return page, err
+		}
+	}
+	var later []finishedRun
+	err = s.selectRows(ctx, s.db, &later, expiredAfterSQL, withoutJob, s.app, state, w.at.available, until, cleanPage-len(page))
+	return append(page, later...), err
+}
+
+func (s *Store) deleteRuns(ctx context.Context, ids []int64) (locked []int64, err error) {
+	return s.writeEach(ctx, `QRTZ_RUN`, ids, func(ids []int64) error { return s.execIn(ctx, s.db, deleteRunsSQL, ids) })
+}
+
+// cleanByNumber goes on with the jobs that keep a number of runs. It looks at all that they keep, so that it takes some
+// of the jobs at a time.
+func (s *Store) cleanByNumber(ctx context.Context) (deleted int, more bool, err error) {
+	if !s.cleaning.begun {
+		s.cleaning.begun, s.cleaning.counted = true, math.MinInt64
+	}
 	var jobs []struct {
 		ID       int64 `db:"ID"`
 		KeepRuns int   `db:"KEEP_RUNS"`
 	}
-	if err := s.selectRows(ctx, s.db, &jobs, countedJobsSQL, s.app); err != nil {
-		return 0, err
+	if err := s.selectRows(ctx, s.db, &jobs, countedJobsSQL, s.app, s.cleaning.counted, countedJobs); err != nil {
+		return 0, false, err
 	}
+	var problems []error
+	looked := 0
 	for _, job := range jobs {
-		for range cleanPages {
-			var ids []int64
-			if err := s.selectRows(ctx, s.db, &ids, surplusRunsSQL, job.ID, cleanPage, job.KeepRuns); err != nil {
-				return deleted, err
-			}
-			if len(ids) == 0 {
-				break
-			}
-			if err := s.execAlone(ctx, deleteRunsSQL, ids); err != nil {
-				return deleted, err
-			}
-			deleted += len(ids)
+		if looked > countedRuns || ctx.Err() != nil {
+			return deleted, false, errors.Join(problems...)
+		}
+		n, left, err := s.cleanJob(ctx, job.ID, job.KeepRuns)
+		deleted, looked, more = deleted+n, looked+job.KeepRuns, more || left
+		problems = append(problems, err)
+		s.cleaning.counted = job.ID
+	}
+	if len(jobs) < countedJobs {
+		s.cleaning.counted = math.MinInt64
+	}
+	return deleted, more, errors.Join(problems...)
+}
+
+// cleanJob deletes the runs of a job beyond those that it keeps.
+func (s *Store) cleanJob(ctx context.Context, job int64, keep int) (deleted int, more bool, err error) {
+	for range cleanPages {
+		var ids []int64
+		if err := s.selectRows(ctx, s.db, &ids, surplusRunsSQL, job, s.app, cleanPage, keep); err != nil {
+			return deleted, false, err
+		}
+		slices.Sort(ids)
+		locked, err := s.deleteRuns(ctx, ids)
+		deleted += len(ids) - len(locked)
+		if err != nil || len(ids) < cleanPage || len(locked) == len(ids) {
+			return deleted, false, err
 		}
 	}
-	return deleted, nil
+	return deleted, true, nil
 }

@@ -20,7 +20,7 @@ func (f *tables) finished(job int64, n int, state RunState, end int64) {
 func (f *tables) cleaned(now time.Time) (deleted int) {
 	f.t.Helper()
 	for range 20 { // passes; the last ones find nothing
-		n, err := f.store.CleanHistory(f.t.Context(), now)
+		n, _, err := f.store.CleanHistory(f.t.Context(), now)
 		require.NoError(f.t, err)
 		deleted += n
 	}
@@ -86,10 +86,10 @@ func TestHistoryThatIsKeptDoesNotHideTheRest(t *testing.T) {
 		f.finished(ever, 1000, Succeeded, 1)
 	}
 	f.finished(f.job, 1, Succeeded, 1)
-	n, err := f.store.CleanHistory(t.Context(), noon)
+	n, _, err := f.store.CleanHistory(t.Context(), noon)
 	require.NoError(t, err)
 	require.Zero(t, n, "one pass looks at no more than 10,000 rows that are kept")
-	n, err = f.store.CleanHistory(t.Context(), noon)
+	n, _, err = f.store.CleanHistory(t.Context(), noon)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 }

@@ -3,6 +3,9 @@ package execute
 import (
 	"database/sql"
 	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -98,33 +101,107 @@ func TestRepairOfNothingMissedOnlyMovesOn(t *testing.T) {
 	require.Zero(t, m.Fires)
 }
 
-func TestThreeMillionMissedFires(t *testing.T) {
-	for _, spec := range []Spec{everySecond(Forever), {Kind: Cron, Cron: "* * * * * ?", Zone: "Europe/Berlin", Repeat: Forever, Start: noon}} {
+// Whatever its START_TIME, a fixed rate costs nothing: here it fires every millisecond since 1970.
+func TestTheMissedFiresOfARateAreNotWalkedThrough(t *testing.T) {
+	start := time.UnixMilli(1)
+	for policy, runs := range map[Misfire]int{FireOnce: 1, Skip: 0, CatchUp: 100} {
+		e := parsed(t, Spec{Kind: Simple, Every: time.Millisecond, Repeat: Forever, Start: start}, 0, start)
+		e.Misfire = policy
 		began := time.Now()
-		m := parsed(t, spec, 0, noon).Repair(at(maxMissed - 1))
-		require.Less(t, time.Since(began), 20*time.Second, "with the race detector, on a busy machine")
-		require.Equal(t, int64(maxMissed), m.Fires)
-		require.Equal(t, at(maxMissed).UnixMilli(), m.Next.UnixMilli())
-		require.Len(t, m.Runs, 2)
+		m := e.Repair(noon)
+		require.Less(t, time.Since(began), time.Second)
+		require.Zero(t, m.Walked)
+		require.Equal(t, noon.UnixMilli(), m.Fires)
+		require.Equal(t, noon.UnixMilli()+1, m.Next.UnixMilli())
+		require.Len(t, m.Runs, 1+runs)
+		require.Equal(t, int64(math.MaxInt32), m.Runs[0].Count, "as much as FIRE_COUNT can say")
+		require.Contains(t, m.Runs[0].Message, fmt.Sprintf("%d missed", noon.UnixMilli()))
 	}
 }
 
-// With more missed fires than one move deals with, the next goes on where it stopped, and decides what runs.
-func TestMoreMissedFiresThanOneMoveDealsWith(t *testing.T) {
-	e := parsed(t, everySecond(Forever), 0, noon)
-	e.Misfire, e.CatchUpLimit = CatchUp, 3
-	m := e.Repair(at(maxMissed + 1))
-	require.Len(t, m.Runs, 1)
-	require.Equal(t, Skipped, m.Runs[0].State)
-	require.Equal(t, int64(maxMissed-3), m.Runs[0].Count)
-	require.Equal(t, m.Fires, m.Runs[0].Count)
+// What is computed is what would be walked through.
+func TestMissedByArithmeticAndByWalking(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		spec := Spec{
+			Kind: Simple, Every: time.Duration(1+rnd.IntN(50)) * time.Millisecond, Start: time.UnixMilli(1 + rnd.Int64N(100)),
+			Repeat: rnd.IntN(40) - 5,
+		}
+		if spec.Repeat <= 0 {
+			spec.Repeat = Forever
+		}
+		if rnd.IntN(3) == 0 {
+			spec.End = spec.Start.Add(time.Duration(rnd.IntN(500)) * time.Millisecond)
+		}
+		if spec.Repeat == 1 && rnd.IntN(2) == 0 {
+			spec.Every = 0
+		}
+		e := parsed(t, spec, rnd.Int64N(10), time.Time{})
+		e.Next = spec.Start.Add(time.Duration(rnd.IntN(200)) * time.Millisecond) // on the grid or off it
+		if !e.Schedule.allows(e.Next, e.Fired) {
+			continue
+		}
+		e.CatchUpLimit = rnd.IntN(12)
+		now := spec.Start.Add(time.Duration(rnd.IntN(800_000)) * time.Microsecond)
+		runs := rnd.IntN(12)
+		walked, computed := e.walkMissed(now, runs), e.missed(now, runs)
+		walked.walked = 0
+		if len(walked.late) == 0 {
+			walked.late = nil
+		}
+		require.Equal(t, millisOf(walked), millisOf(computed), "%+v, next %d, fired %d, now %s", spec, e.Next.UnixMilli(), e.Fired, now)
+	}
+}
 
-	m = m.moved().Repair(at(maxMissed + 1))
-	require.Equal(t, int64(5), m.Fires)
-	require.Len(t, m.Runs, 4)
-	require.Equal(t, int64(2), m.Runs[0].Count)
-	require.Equal(t, at(maxMissed-1).UnixMilli(), m.Runs[1].FireTime.UnixMilli())
-	require.Equal(t, at(maxMissed+1).UnixMilli(), m.Runs[3].FireTime.UnixMilli())
+// millisOf are missed fires in a form that compares.
+func millisOf(m missedFires) []int64 {
+	all := []int64{m.count, m.last.UnixMilli(), m.lastEarly.UnixMilli()}
+	for _, fire := range m.late {
+		all = append(all, fire.UnixMilli())
+	}
+	return all
+}
+
+func everySecondByCron() Spec {
+	return Spec{Kind: Cron, Cron: "* * * * * ?", Zone: "Europe/Berlin", Repeat: Forever, Start: noon}
+}
+
+// With more missed fires than one move deals with, the next goes on where it stopped. Which of them run, the last
+// move decides: those that would run if all had been dealt with at once.
+func TestMoreMissedFiresThanOneMoveDealsWith(t *testing.T) {
+	for policy, runs := range map[Misfire]int{FireOnce: 1, Skip: 0, CatchUp: 3} {
+		for _, missed := range []int{maxWalked - 1, maxWalked, maxWalked + 1, maxWalked + 2, maxWalked + 5, 3*maxWalked + 7} {
+			e := parsed(t, everySecondByCron(), 0, noon)
+			e.Misfire, e.CatchUpLimit = policy, 3
+			now := at(missed - 1)
+			var pending []time.Time
+			var fires, skipped int64
+			for more := true; more; {
+				m := e.Repair(now)
+				require.LessOrEqual(t, m.Walked, maxWalked)
+				fires += m.Fires
+				for _, r := range m.Runs {
+					if r.State == Skipped {
+						require.Equal(t, at(int(skipped)).UnixMilli(), r.FireTime.UnixMilli())
+						skipped += r.Count
+						require.Equal(t, at(int(skipped)-1).UnixMilli(), r.LastFire.UnixMilli())
+					} else {
+						require.True(t, m.Next.After(now), "only the last move lets fires run")
+						pending = append(pending, r.FireTime)
+					}
+				}
+				more = !m.Next.After(now)
+				e = m.moved()
+			}
+			require.Equal(t, int64(missed), fires)
+			require.Equal(t, int64(missed-runs), skipped)
+			require.Len(t, pending, runs)
+			for i, fire := range pending {
+				require.Equal(t, at(missed-runs+i).UnixMilli(), fire.UnixMilli(), "the latest")
+			}
+			require.Equal(t, at(missed).UnixMilli(), e.Next.UnixMilli())
+		}
+	}
 }
 
 func TestResumePassesOverWithoutATrace(t *testing.T) {

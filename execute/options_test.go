@@ -49,7 +49,7 @@ func TestOptionsTypedByHand(t *testing.T) {
 	require.Zero(t, o.QueueLimit)
 	require.Zero(t, o.Timeout)
 	require.Zero(t, o.RetryIn(1))
-	n, err := f.store.CleanHistory(t.Context(), at(1000))
+	n, _, err := f.store.CleanHistory(t.Context(), at(1000))
 	require.NoError(t, err)
 	require.Zero(t, n)
 }

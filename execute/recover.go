@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -14,43 +16,67 @@ import (
 // maxRecoveries is how often one fire is recovered: a run that kills its node each time would else go round for ever.
 const maxRecoveries = 5
 
-const abandonedSQL = `
-SELECT DISTINCT R.INSTANCE FROM QRTZ_RUN R
-  LEFT JOIN QRTZ_NODE N ON N.APPLICATION = ? AND N.INSTANCE = R.INSTANCE
- WHERE R.APPLICATION = ? AND R.STATE = 'RUNNING' AND N.INSTANCE IS NULL`
+const (
+	keyPage  = 1000 // runs with an overlap key looked at by one statement: one for each exclusive job that has a run going
+	keyPages = 5    // of one pass
+)
 
 const (
-	staleKeysSQL = `SELECT ID FROM QRTZ_RUN WHERE OVERLAP_KEY IS NOT NULL AND STATE <> 'RUNNING'`
+	keysSQL = `
+SELECT ID, OVERLAP_KEY, APPLICATION = ? AND STATE <> 'RUNNING' AS STALE FROM QRTZ_RUN WHERE OVERLAP_KEY > ? ORDER BY OVERLAP_KEY LIMIT ?`
 
 	freeKeysSQL = `UPDATE QRTZ_RUN SET OVERLAP_KEY = NULL WHERE ID IN (?) AND STATE <> 'RUNNING'`
 )
 
-// freeKeys frees the overlap keys of runs that somebody ended by hand: only their STATE says so.
+// freeKeys frees the overlap keys of runs that somebody ended by SQL: only their STATE says so. No index tells them by
+// app: it looks at those of other apps, too, but only at some in one pass.
 func (s *Store) freeKeys(ctx context.Context) error {
-	var ids []int64
-	if err := s.selectRows(ctx, s.db, &ids, staleKeysSQL); err != nil || len(ids) == 0 {
-		return err
+	after := int64(math.MinInt64)
+	if s.keysTo != nil {
+		after = *s.keysTo
 	}
-	return s.execAlone(ctx, freeKeysSQL, ids)
+	s.keysTo = nil
+	var stale []int64
+	for range keyPages {
+		var page []struct {
+			ID    int64 `db:"ID"`
+			Key   int64 `db:"OVERLAP_KEY"`
+			Stale bool  `db:"STALE"`
+		}
+		if err := s.selectRows(ctx, s.db, &page, keysSQL, s.app, after, keyPage); err != nil {
+			return err
+		}
+		for _, r := range page {
+			if r.Stale {
+				stale = append(stale, r.ID)
+			}
+		}
+		if len(page) < keyPage {
+			break
+		}
+		after = page[len(page)-1].Key
+		s.keysTo = &after
+	}
+	slices.Sort(stale)
+	_, err := s.writeEach(ctx, `QRTZ_RUN`, stale, func(ids []int64) error { return s.execIn(ctx, s.db, freeKeysSQL, ids) })
+	return err
 }
 
+const abandonedSQL = `
+SELECT DISTINCT R.INSTANCE FROM QRTZ_RUN R
+  LEFT JOIN QRTZ_NODE N ON N.APPLICATION = ? AND N.INSTANCE = R.INSTANCE
+ WHERE R.APPLICATION = ? AND R.STATE = 'RUNNING' AND N.INSTANCE IS NULL AND R.INSTANCE IS NOT NULL`
+
 // Abandoned lists instances that have RUNNING runs and are no longer those of any node. It also frees the overlap keys of
-// runs that somebody ended by hand.
-func (s *Store) Abandoned(ctx context.Context) ([]int64, error) {
-	if err := s.freeKeys(ctx); err != nil {
-		return nil, fmt.Errorf("free overlap keys: %w", err)
+// runs that somebody ended by SQL.
+func (s *Store) Abandoned(ctx context.Context) (instances []int64, err error) {
+	if err = s.freeKeys(ctx); err != nil {
+		err = fmt.Errorf("free overlap keys: %w", err)
 	}
-	var instances []sql.NullInt64
 	if err := s.selectRows(ctx, s.db, &instances, abandonedSQL, s.app, s.app); err != nil {
 		return nil, fmt.Errorf("look for abandoned runs: %w", err)
 	}
-	var ids []int64
-	for _, id := range instances {
-		if id.Valid {
-			ids = append(ids, id.Int64)
-		}
-	}
-	return ids, nil
+	return instances, err
 }
 
 const (

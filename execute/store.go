@@ -19,7 +19,10 @@ type Store struct {
 	prefix    schema.Prefix
 	app       string
 	schedules Schedules
-	cleanedTo int64 // the id up to which history has been cleaned; only CleanHistory uses it
+	deriving  *derivation // a walk that was cut off; only DeriveJobStates uses it
+	cleaning  cleaning    // only CleanHistory uses it
+	stranded  *runCursor  // how far CancelStranded has come; nil: it begins again
+	keysTo    *int64      // how far freeKeys has come, likewise
 }
 
 // NewStore returns the store of app's rows. The prefix must be valid.

@@ -5,7 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+	"github.com/jmoiron/sqlx"
 	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/schema"
 )
 
 func TestOverdueNewAndBroken(t *testing.T) {
@@ -59,7 +63,7 @@ func TestDueReadsOnlyWhatIsWorthALook(t *testing.T) {
 	require.False(t, slices.ContainsFunc(asked, func(id int64) bool { return id%2 != 0 || id%10 == 0 }))
 }
 
-func TestClassesDueAndPausedOverdue(t *testing.T) {
+func TestClassesDueAndPausedAfter(t *testing.T) {
 	f := newTables(t)
 	f.addMany(2)
 	paused := f.addTo(f.addJob("other"))
@@ -72,11 +76,11 @@ func TestClassesDueAndPausedOverdue(t *testing.T) {
 	require.Empty(t, classes(at(-1)))
 	f.exec(`UPDATE QRTZ_EXECUTE SET STATE = 'PAUSED' WHERE ID = ?`, paused)
 	require.Equal(t, []string{"tick"}, classes(noon))
-	all, err := f.store.PausedOverdue(t.Context(), noon, 10)
+	all, err := f.store.PausedAfter(t.Context(), Cursor{Next: 1}, noon, 10)
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.Equal(t, paused, all[0].ID)
-	all, err = f.store.PausedOverdue(t.Context(), at(-1), 10)
+	all, err = f.store.PausedAfter(t.Context(), Cursor{Next: 1}, at(-1), 10)
 	require.NoError(t, err)
 	require.Empty(t, all)
 }
@@ -129,14 +133,108 @@ func TestJobStatesFollowTheirExecutes(t *testing.T) {
 	} {
 		job := f.addJob("tick")
 		for _, state := range c.states {
-			f.exec(`UPDATE QRTZ_EXECUTE SET STATE = ?, CHANGED_AT = '2030-01-01' WHERE ID = ?`, state, f.addTo(job))
+			f.exec(`UPDATE QRTZ_EXECUTE SET STATE = ?, CHANGED_AT = '2024-01-01' WHERE ID = ?`, state, f.addTo(job))
 		}
-		require.NoError(t, f.store.DeriveJobStates(t.Context(), time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)))
 		f.exec(`UPDATE QRTZ_JOB SET STATE = 'INIT' WHERE ID = ?`, f.job)
-		require.NoError(t, f.store.DeriveJobStates(t.Context(), time.Time{}))
+		f.exec(`UPDATE QRTZ_APP SET DERIVED_TO = ?, DERIVED_ID = 0`, time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli())
+		f.derive()
+		require.Equal(t, "EXECUTING", f.text(`SELECT STATE FROM QRTZ_JOB WHERE ID = ?`, job), "all that is older has been derived")
+		f.exec(`UPDATE QRTZ_APP SET DERIVED_TO = NULL`)
+		f.derive()
 		require.Equal(t, c.want, f.text(`SELECT STATE FROM QRTZ_JOB WHERE ID = ?`, job))
 		require.Equal(t, "INIT", f.text(`SELECT STATE FROM QRTZ_JOB WHERE ID = ?`, f.job), "a job without executes is left alone")
 	}
+}
+
+// derive derives the states of jobs until there is no more to do.
+func (f *tables) derive() {
+	f.t.Helper()
+	for more := true; more; {
+		var err error
+		more, err = f.store.DeriveJobStates(f.t.Context())
+		require.NoError(f.t, err)
+	}
+}
+
+// A walk that is cut off goes on where it came to, on another node, too, though all rows say the same time.
+func TestDerivingJobStatesGoesOn(t *testing.T) {
+	f := newTables(t)
+	const n = derivePages*jobPage + 300
+	f.addJobs("a", n)
+	f.exec(`INSERT INTO QRTZ_EXECUTE (PID, APPLICATION, JOB_TYPE, STATE, REPEAT_INTERVAL, CHANGED_AT)
+		SELECT ID, 'a', 'SIMPLE', 'EXECUTING', 1000, '2020-01-01' FROM QRTZ_JOB WHERE ID > 1000`)
+	derived := func() int64 { return f.count(`SELECT COUNT(*) FROM QRTZ_JOB WHERE ID > 1000 AND STATE = 'EXECUTING'`) }
+	more, err := f.store.DeriveJobStates(t.Context())
+	require.NoError(t, err)
+	require.True(t, more)
+	require.Equal(t, int64(derivePages*jobPage), derived())
+	f.exec(`UPDATE QRTZ_JOB SET STATE = 'INIT' WHERE ID = 1001`)
+	more, err = NewStore(f.DB, schema.DefaultPrefix, "a").DeriveJobStates(t.Context())
+	require.NoError(t, err)
+	require.False(t, more)
+	require.Equal(t, int64(n-1), derived(), "what was done is not done again")
+
+	noted := f.text(`SELECT CONCAT(DERIVED_TO, ' ', DERIVED_ID) FROM QRTZ_APP`)
+	f.derive()
+	require.Equal(t, noted, f.text(`SELECT CONCAT(DERIVED_TO, ' ', DERIVED_ID) FROM QRTZ_APP`), "at rest nothing is written")
+	f.exec(`UPDATE QRTZ_APP SET DERIVED_TO = 9223372036854775807`)
+	f.derive()
+	require.Equal(t, int64(n), derived(), "a time that is still to come was written by SQL")
+}
+
+// addJobs adds n jobs of an app, with ids from 1001 on.
+func (f *tables) addJobs(app string, n int) {
+	f.t.Helper()
+	const digits = `(SELECT 0 AS D UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4
+		UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9)`
+	f.exec(`INSERT INTO QRTZ_JOB (ID, APPLICATION, JOB_CLASS)
+		SELECT 1001 + N.I, ?, 'tick' FROM (SELECT A.D + 10 * B.D + 100 * C.D + 1000 * E.D + 10000 * G.D AS I
+		  FROM `+digits+` A, `+digits+` B, `+digits+` C, `+digits+` E, `+digits+` G) N WHERE N.I < ?`, app, n)
+}
+
+// A job that somebody has locked is left alone, and is done when it is free; the others do not wait.
+func TestDerivingJobStatesPassesOverWhatIsLocked(t *testing.T) {
+	f := newTables(t)
+	f.SetMaxOpenConns(2)
+	f.impatient()
+	for id := 1001; id < 1100; id++ {
+		f.exec(`INSERT INTO QRTZ_JOB (ID, APPLICATION, JOB_CLASS) VALUES (?, 'a', 'tick')`, id)
+		f.exec(`UPDATE QRTZ_EXECUTE SET CHANGED_AT = '2020-01-01' WHERE ID = ?`, f.addTo(int64(id)))
+	}
+	tx := f.locking(`SELECT ID FROM QRTZ_JOB WHERE ID = 1050 FOR UPDATE`)
+	began := time.Now()
+	f.derive()
+	require.Less(t, time.Since(began), 5*time.Second)
+	initial := func() string {
+		return f.text(`SELECT GROUP_CONCAT(ID) FROM QRTZ_JOB WHERE ID > 1000 AND STATE = 'INIT'`)
+	}
+	require.Equal(t, "1050", initial())
+	require.NoError(t, tx.Rollback())
+	f.derive()
+	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_JOB WHERE ID > 1000 AND STATE = 'INIT'`))
+}
+
+// impatient has the store wait for locks only a little, as the engine's connections do.
+func (f *tables) impatient() {
+	f.t.Helper()
+	config, err := mysql.ParseDSN(f.dsn)
+	require.NoError(f.t, err)
+	config.Params = map[string]string{"innodb_lock_wait_timeout": "1"}
+	db, err := sqlx.Open("mysql", config.FormatDSN())
+	require.NoError(f.t, err)
+	f.t.Cleanup(func() { require.NoError(f.t, db.Close()) })
+	f.store = NewStore(db, schema.DefaultPrefix, "a")
+}
+
+// locking is a transaction of somebody else.
+func (f *tables) locking(query string, args ...any) *sqlx.Tx {
+	f.t.Helper()
+	tx, err := f.BeginTxx(f.t.Context(), nil)
+	require.NoError(f.t, err)
+	f.t.Cleanup(func() { _ = tx.Rollback() })
+	_, err = tx.ExecContext(f.t.Context(), query, args...)
+	require.NoError(f.t, err)
+	return tx
 }
 
 func TestGlance(t *testing.T) {

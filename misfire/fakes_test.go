@@ -43,14 +43,15 @@ type cluster struct {
 	view      node.View
 	abandoned []int64
 	lost      []int64
-	since     time.Time // of DeriveJobStates
+	derive    int       // calls of DeriveJobStates that leave more to do
 	cleaned   time.Time // of CleanHistory
 
-	rows  map[int64]*execute.Execute
-	stuck map[int64]bool // cannot be moved
-	moves []execute.Move
-	due   []string
-	work  time.Duration // how long every statement takes
+	rows    map[int64]*execute.Execute
+	stuck   map[int64]bool // cannot be moved
+	moves   []execute.Move
+	batches []int // how many moves each call of Repair had
+	due     []string
+	work    time.Duration // how long every statement takes
 }
 
 func (c *cluster) call(name string) error {
@@ -60,6 +61,16 @@ func (c *cluster) call(name string) error {
 		return errAway
 	}
 	return c.err[name]
+}
+
+// count is how often something was called.
+func (c *cluster) count(name string) (n int) {
+	for _, call := range c.calls {
+		if call == name {
+			n++
+		}
+	}
+	return n
 }
 
 func (c *cluster) write(name string) error {
@@ -94,14 +105,16 @@ func (c *cluster) Lose(_ context.Context, instance int64, _ string) ([]execute.L
 	return make([]execute.LostRun, 2), c.write("lose")
 }
 
-func (c *cluster) CleanHistory(_ context.Context, now time.Time) (int, error) {
+func (c *cluster) CleanHistory(_ context.Context, now time.Time) (int, bool, error) {
 	c.cleaned = now
-	return 3, c.write("clean history")
+	return 3, false, c.write("clean history")
 }
 
-func (c *cluster) DeriveJobStates(_ context.Context, since time.Time) error {
-	c.since = since
-	return c.write("derive")
+func (c *cluster) CancelStranded(context.Context, time.Time) error { return c.write("cancel") }
+
+func (c *cluster) DeriveJobStates(context.Context) (bool, error) {
+	c.derive--
+	return c.derive >= 0, c.write("derive")
 }
 
 func (c *cluster) find(name string, limit int, keep func(*execute.Execute) bool) ([]*execute.Execute, error) {
@@ -116,16 +129,23 @@ func (c *cluster) find(name string, limit int, keep func(*execute.Execute) bool)
 	return found[:min(limit, len(found))], err
 }
 
-func (c *cluster) Overdue(_ context.Context, state execute.State, classes []string, from, until time.Time, limit int) ([]*execute.Execute, error) {
-	return c.find("overdue", limit, func(e *execute.Execute) bool {
-		return e.State == state && slices.Contains(classes, e.Class) && !e.Next.Before(from) && !e.Next.After(until)
+func (c *cluster) OverdueAfter(_ context.Context, state execute.State, classes []string, after execute.Cursor, until time.Time, limit int) ([]*execute.Execute, error) {
+	return c.after("overdue", after, until, limit, func(e *execute.Execute) bool {
+		return e.State == state && slices.Contains(classes, e.Class)
 	})
 }
 
-func (c *cluster) PausedOverdue(_ context.Context, until time.Time, limit int) ([]*execute.Execute, error) {
-	return c.find("paused overdue", limit, func(e *execute.Execute) bool {
-		return e.State == execute.Paused && !e.Next.IsZero() && !e.Next.After(until)
+func (c *cluster) PausedAfter(_ context.Context, after execute.Cursor, until time.Time, limit int) ([]*execute.Execute, error) {
+	return c.after("paused overdue", after, until, limit, func(e *execute.Execute) bool { return e.State == execute.Paused })
+}
+
+func (c *cluster) after(name string, after execute.Cursor, until time.Time, limit int, keep func(*execute.Execute) bool) ([]*execute.Execute, error) {
+	found, err := c.find(name, len(c.rows), func(e *execute.Execute) bool {
+		at := e.Cursor()
+		return keep(e) && !e.Next.After(until) && (at.Next > after.Next || at.Next == after.Next && at.ID > after.ID)
 	})
+	slices.SortStableFunc(found, func(a, b *execute.Execute) int { return a.Next.Compare(b.Next) })
+	return found[:min(limit, len(found))], err
 }
 
 func (c *cluster) New(_ context.Context, classes []string, limit int) ([]*execute.Execute, error) {
@@ -152,6 +172,7 @@ func (c *cluster) Repair(_ context.Context, who execute.Instance, from execute.S
 	if err := c.write("repair"); err != nil {
 		return done, err
 	}
+	c.batches = append(c.batches, len(moves))
 	for _, m := range moves {
 		if e := c.rows[m.Execute.ID]; e.State == from && !c.stuck[e.ID] {
 			moved := *m.Execute

@@ -18,7 +18,7 @@ func TestWhoseTurnItIsNotWritesNothing(t *testing.T) {
 	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
 		c.theirs = true
 		c.add(1, "tick", time.Second, now.Add(-time.Hour))
-		require.NoError(t, h.comeBy(t.Context()))
+		require.NoError(t, comeBy(t, h))
 		require.Equal(t, []string{"enter"}, c.calls)
 		require.NoError(t, h.Pass(t.Context()), "at start-up it works all the same")
 		require.True(t, c.rows[1].Next.After(now))
@@ -28,23 +28,143 @@ func TestWhoseTurnItIsNotWritesNothing(t *testing.T) {
 func TestTheOrderOfSteps(t *testing.T) {
 	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
 		c.previous = now.Add(-interval)
-		require.NoError(t, h.comeBy(t.Context()))
+		require.NoError(t, comeBy(t, h))
 		require.Equal(t, []string{
 			"enter", "sync switches", "bury", "abandoned", "view", "adopt", "mark paused",
-			"new", "overdue", "overdue", "paused overdue", "broken", "classes due", "derive", "clean history",
+			"new", "overdue", "overdue", "paused overdue", "broken", "classes due", "derive", "cancel", "clean history",
 		}, c.calls)
-		require.Equal(t, now.Add(-interval-lookBack), c.since)
 	})
 }
 
-func TestAnErrorEndsThePass(t *testing.T) {
-	for _, name := range []string{"enter", "sync switches", "bury", "abandoned", "view", "adopt", "mark paused", "new", "overdue", "paused overdue", "broken", "derive"} {
+func comeBy(t *testing.T, h *Handler) error {
+	t.Helper()
+	_, err := h.comeBy(t.Context())
+	return err
+}
+
+func TestAnErrorEndsOneStep(t *testing.T) {
+	all := []string{
+		"sync switches", "bury", "abandoned", "view", "adopt", "mark paused", "new", "overdue", "paused overdue", "broken",
+		"classes due", "derive", "cancel", "clean history",
+	}
+	for _, name := range all {
 		in(t, func(t *testing.T, c *cluster, h *Handler, _ time.Time) {
 			c.err[name] = errAway
-			require.ErrorIs(t, h.comeBy(t.Context()), errAway, name)
-			require.Equal(t, name, c.calls[len(c.calls)-1])
+			require.ErrorIs(t, comeBy(t, h), errAway, name)
+			for _, other := range all {
+				if name != "view" || other == "derive" || other == "clean history" {
+					require.Contains(t, c.calls, other, "after an error of %s", name)
+				}
+			}
+
+			c.theirs, c.calls = true, nil
+			require.ErrorIs(t, comeBy(t, h), errAway, "it is tried again, though it is another node's turn")
+			delete(c.err, name)
+			require.NoError(t, comeBy(t, h))
+			require.Contains(t, c.calls, name)
+			c.calls = nil
+			require.NoError(t, comeBy(t, h))
+			require.Equal(t, []string{"enter"}, c.calls, "all is done")
 		})
 	}
+}
+
+// One step fails for long, and then another one, too: each is logged, once.
+func TestWhatFailsIsLoggedOnce(t *testing.T) {
+	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
+		c.err["derive"] = errAway
+		ctx, cancel := context.WithDeadline(t.Context(), now.Add(5*time.Minute))
+		defer cancel()
+		time.AfterFunc(2*time.Minute, func() { c.err["adopt"] = errors.New(strings.Repeat("long", 10000)) })
+		time.AfterFunc(4*time.Minute, func() { clear(c.err) })
+		h.Run(ctx)
+		log := c.log.String()
+		require.Equal(t, 1, strings.Count(log, `"message":"failed; trying again until it works"`), log)
+		require.Equal(t, 1, strings.Count(log, "a further part of misfire handling failed"))
+		require.Equal(t, 1, strings.Count(log, "works again"))
+		require.Less(t, len(log), 3*maxLine, "a line is of bounded length")
+	})
+}
+
+// A pass ends in time, whatever there is to do, and goes on soon, until all is done; meanwhile nothing else is left out.
+func TestAPassThatIsCutOffGoesOn(t *testing.T) {
+	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
+		c.derive, c.work = 200, 100*time.Millisecond // 20 s of work
+		c.theirs = true
+		ctx, cancel := context.WithDeadline(t.Context(), now.Add(10*interval))
+		defer cancel()
+		h.Run(ctx)
+		require.Less(t, c.derive, 0, "all is done")
+		done := 0
+		for i, name := range c.calls {
+			if name == "derive" {
+				done++
+			}
+			if name == "enter" && i > 0 {
+				require.LessOrEqual(t, done, 55, "a third of the interval for a pass")
+				done = 0
+			}
+		}
+		require.GreaterOrEqual(t, c.count("clean history"), 4)
+		require.Equal(t, c.count("clean history"), c.count("adopt"), "each step in each pass")
+		last := c.entered[len(c.entered)-1].Sub(c.entered[len(c.entered)-2])
+		require.Equal(t, interval, last, "at rest it comes by as ever")
+	})
+}
+
+// What one transaction does is bounded, in rows that it moves and in rows of runs that it leaves.
+func TestTransactionsAreBounded(t *testing.T) {
+	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
+		for id := range int64(20) {
+			e := c.add(id+1, "tick", time.Millisecond, now.Add(-time.Hour))
+			e.Misfire, e.CatchUpLimit = execute.CatchUp, 900
+		}
+		require.NoError(t, comeBy(t, h))
+		require.Len(t, c.moves, 20)
+		require.Equal(t, []int{3, 3, 3, 3, 3, 3, 2}, c.batches)
+	})
+}
+
+// Cron schedules with more missed fires than one pass can walk through come to now in several, all of them at the same
+// pace, and others are not held up by them.
+func TestMissedFiresOfCronSchedulesTakeSeveralPasses(t *testing.T) {
+	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
+		var s execute.Schedules
+		every, err := s.Parse(execute.Spec{Kind: execute.Cron, Cron: "* * * * * ?", Repeat: execute.Forever})
+		require.NoError(t, err)
+		for id := range int64(30) {
+			c.add(id+1, "tick", time.Second, now.Add(-3*24*time.Hour)).Schedule = every
+		}
+		c.add(100, "tick", time.Second, now.Add(-time.Hour))
+		c.work = 300 * time.Millisecond // of every statement, so that a pass is soon cut off
+		passes, other := 0, 0
+		for behind := true; behind; passes++ {
+			require.NoError(t, comeBy(t, h))
+			behind = false
+			for id := range int64(30) {
+				behind = behind || !c.rows[id+1].Next.After(now)
+			}
+			if other == 0 && c.rows[100].Next.After(now) {
+				other = passes
+			}
+			require.Less(t, passes, 50)
+		}
+		require.Greater(t, passes, 2)
+		require.Less(t, other, passes-1)
+		fires, ran := map[int64]int64{}, map[int64]int{}
+		for _, m := range c.moves {
+			for _, r := range m.Runs {
+				fires[m.Execute.ID] += r.Count
+				if r.State == execute.Pending {
+					ran[m.Execute.ID]++
+				}
+			}
+		}
+		for id := range int64(30) {
+			require.GreaterOrEqual(t, fires[id+1], int64(3*24*3600+1), "none is forgotten")
+			require.Equal(t, 1, ran[id+1], "one runs")
+		}
+	})
 }
 
 func TestOnlyWhoIsConnectedLongEnoughBuries(t *testing.T) {
@@ -53,7 +173,7 @@ func TestOnlyWhoIsConnectedLongEnoughBuries(t *testing.T) {
 			c.connected = connected
 			c.dead = []node.Node{{HostIP: "n9", Heartbeat: now.Add(-time.Minute)}}
 			c.abandoned = []int64{3, 4}
-			require.NoError(t, h.comeBy(t.Context()))
+			require.NoError(t, comeBy(t, h))
 			require.Equal(t, buries, slices.Contains(c.calls, "bury"), connected)
 			require.Equal(t, buries, strings.Contains(c.log.String(), "declared dead"))
 			require.Equal(t, []int64{3, 4}, c.lost, "what no node holds any more is lost in any case")
@@ -75,7 +195,7 @@ func TestWhatIsDoneWithWhatIsOverdue(t *testing.T) {
 		c.add(6, "gone", time.Second, long).State = execute.Paused
 		c.add(7, "tick", time.Second, long).ResumedAt = now.Add(-90 * time.Second)
 		c.due = []string{"gone"}
-		require.NoError(t, h.comeBy(t.Context()))
+		require.NoError(t, comeBy(t, h))
 
 		require.Equal(t, now.Add(time.Second).UnixMilli(), c.rows[1].Next.UnixMilli())
 		require.Equal(t, late, c.rows[2].Next, "not yet a misfire")
@@ -101,7 +221,7 @@ func TestTheAppOffMovesEverythingOn(t *testing.T) {
 		c.view.AppOn, c.view.At = false, now.Add(-time.Second)
 		c.add(1, "tick", time.Second, now.Add(-time.Hour))
 		c.add(2, "tick", time.Second, now.Add(-time.Second/2))
-		require.NoError(t, h.comeBy(t.Context()))
+		require.NoError(t, comeBy(t, h))
 		require.Len(t, c.moves, 1)
 		require.Empty(t, c.moves[0].Runs)
 		require.Equal(t, now, c.rows[1].Next)
@@ -114,7 +234,7 @@ func TestWhatWasDueBeforeTheAppWasOffIsOwed(t *testing.T) {
 		c.view.AppOn, c.view.AppSwitchedAt = false, now.Add(-5*time.Second)
 		c.add(1, "tick", time.Second, now.Add(-7*time.Second))
 		c.add(2, "tick", time.Second, now.Add(-5*time.Second))
-		require.NoError(t, h.comeBy(t.Context()))
+		require.NoError(t, comeBy(t, h))
 		runs := map[int64]int64{}
 		for _, m := range c.moves {
 			for _, r := range m.Runs {
@@ -132,7 +252,7 @@ func TestNewExecutesAreBegun(t *testing.T) {
 		for id, class := range []string{"tick", "off", "gone"} {
 			c.add(int64(id), class, time.Second, time.Time{})
 		}
-		require.NoError(t, h.comeBy(t.Context()))
+		require.NoError(t, comeBy(t, h))
 		require.Equal(t, now, c.rows[0].Next)
 		require.Equal(t, now.Add(time.Second), c.rows[1].Next, "begun, then moved on")
 		require.Zero(t, c.rows[2].Next)
@@ -149,14 +269,17 @@ func TestABrokenScheduleIsSetToErrorAndHealsWhenItParses(t *testing.T) {
 		still.State, still.Problem = execute.Error, errors.New("bad expression")
 		c.add(4, "tick", time.Second, now.Add(-time.Hour)).State = execute.Error
 		c.stuck[1], c.stuck[2] = false, false
-		require.NoError(t, h.begin(t.Context(), c.view))
-		require.NoError(t, h.applyPolicies(t.Context(), c.view))
-		require.NoError(t, h.moveOnPaused(t.Context(), c.view))
+		p := &pass{Handler: h, view: c.view, now: now, slice: now.Add(time.Hour)}
+		for _, step := range []func(context.Context) (bool, error){p.begin, p.applyPolicies, p.moveOnPaused} {
+			_, err := step(t.Context())
+			require.NoError(t, err)
+		}
 		for _, id := range []int64{1, 2} {
 			require.Equal(t, execute.Error, c.rows[id].State)
 		}
 		c.rows[1].Problem, c.rows[2].Problem = errors.New("bad expression"), errors.New("bad expression")
-		require.NoError(t, h.heal(t.Context(), c.view))
+		_, err := p.heal(t.Context())
+		require.NoError(t, err)
 		require.Equal(t, execute.Executing, c.rows[4].State)
 		require.Equal(t, now.UnixMilli(), c.rows[4].Next.UnixMilli(), "it fires from now on")
 		for _, id := range []int64{1, 2, 3} {
@@ -175,7 +298,7 @@ func TestPages(t *testing.T) {
 				broken.Problem = errors.New("bad expression")
 			}
 		}
-		require.NoError(t, h.comeBy(t.Context()))
+		require.NoError(t, comeBy(t, h))
 		states := map[execute.State]int{}
 		for id, e := range c.rows {
 			states[e.State]++
@@ -193,7 +316,7 @@ func TestAPageOfWhichNothingCanBeMovedIsLeft(t *testing.T) {
 		}
 		c.add(5, "tick", time.Second, time.Time{})
 		c.stuck[5] = true
-		require.NoError(t, h.comeBy(t.Context()))
+		require.NoError(t, comeBy(t, h))
 		require.Empty(t, c.moves)
 		require.Contains(t, c.calls, "derive")
 	})
@@ -206,7 +329,7 @@ func TestASchedulesThatFiresWhileItIsMovedOn(t *testing.T) {
 		c.add(1, "off", time.Millisecond, now.Add(-time.Second))
 		c.add(2, "tick", time.Millisecond, now.Add(-time.Second)).State = execute.Paused
 		c.add(3, "tick", time.Millisecond, now.Add(-2*time.Minute))
-		require.NoError(t, h.comeBy(t.Context()))
+		require.NoError(t, comeBy(t, h))
 		require.Len(t, c.moves, 3)
 	})
 }
@@ -225,7 +348,7 @@ func TestRunComesByEveryIntervalAndOutlastsAnOutage(t *testing.T) {
 				on = append(on, at.Sub(now))
 			}
 		}
-		require.Equal(t, []time.Duration{interval, 2 * interval, 3 * interval, 4 * interval}, on)
+		require.Equal(t, []time.Duration{0, interval, 2 * interval, 3 * interval, 4 * interval}, on)
 		require.Equal(t, 1, strings.Count(c.log.String(), "failed; trying again"), "logged once")
 		back := slices.IndexFunc(c.entered, c.awayUntil.Before)
 		require.LessOrEqual(t, c.entered[back].Sub(c.awayUntil), 3*time.Second, "it goes on soon")

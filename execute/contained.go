@@ -1,0 +1,82 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/qrtz-go/qrtz/schema"
+)
+
+// writeEach writes rows of a table by primary key, in one statement if it can. Rows that somebody else has locked are
+// left as they are and returned; rows whose own values the server refuses are named in the error, and the others are
+// written all the same.
+func (s *Store) writeEach(ctx context.Context, table string, ids []int64, write func(ids []int64) error) (locked []int64, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	var wait error
+	err = schema.Again(ctx, func() error {
+		if wait = write(ids); isLocked(wait) {
+			return nil
+		}
+		return wait
+	})
+	switch {
+	case isLocked(wait):
+		return s.writeUnlocked(ctx, table, ids, write)
+	case isRowFault(err) && len(ids) == 1:
+		return nil, fmt.Errorf("row %d of %s: %w", ids[0], s.prefix.SQL(table), err)
+	case isRowFault(err):
+		return s.writeHalves(ctx, table, ids, write)
+	}
+	return nil, err
+}
+
+func (s *Store) writeHalves(ctx context.Context, table string, ids []int64, write func(ids []int64) error) (locked []int64, err error) {
+	half := len(ids) / 2
+	some, err := s.writeEach(ctx, table, ids[:half], write)
+	more, err2 := s.writeEach(ctx, table, ids[half:], write)
+	return append(some, more...), errors.Join(err, err2)
+}
+
+// writeUnlocked writes those of the rows that nobody has locked. A server that cannot tell which they are is asked to
+// write fewer and fewer of them.
+func (s *Store) writeUnlocked(ctx context.Context, table string, ids []int64, write func(ids []int64) error) (locked []int64, err error) {
+	if len(ids) == 1 {
+		return ids, nil
+	}
+	var free []int64
+	err = s.selectRows(ctx, s.db, &free, `SELECT ID FROM `+table+` WHERE ID IN (?) ORDER BY ID FOR UPDATE SKIP LOCKED`, ids)
+	if err != nil {
+		return s.writeHalves(ctx, table, ids, write)
+	}
+	if len(free) == len(ids) {
+		return ids, nil // locked a moment ago, perhaps by way of another index: next time
+	}
+	locked = slices.DeleteFunc(slices.Clone(ids), func(id int64) bool {
+		_, found := slices.BinarySearch(free, id)
+		return found
+	})
+	more, err := s.writeEach(ctx, table, free, write)
+	return append(locked, more...), err
+}
+
+// isLocked tells whether another transaction held a row for longer than the session waits.
+func isLocked(err error) bool {
+	var e *mysql.MySQLError
+	return errors.As(err, &e) && e.Number == 1205
+}
+
+// isRowFault tells whether the server refused a statement because of the values of some row.
+func isRowFault(err error) bool {
+	var e *mysql.MySQLError
+	if !errors.As(err, &e) {
+		return false
+	}
+	class := string(e.SQLState[:2])
+	return class == "22" || class == "23" || slices.Contains([]uint16{1366, 3819, 4025}, e.Number)
+}

@@ -1,0 +1,363 @@
+package misfire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/qrtz-go/qrtz/app"
+	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/internal/outage"
+	"github.com/qrtz-go/qrtz/node"
+)
+
+const (
+	hardLimit = 60 * time.Second       // for one pass, should statements hang
+	minSlice  = 100 * time.Millisecond // for a step that has more to do
+)
+
+// Run does a pass at once, and then comes by every interval until ctx is done. Failures are logged once and waited out.
+// What a pass leaves undone goes on after a pause of a third of the interval, so that the database has time for others.
+func (h *Handler) Run(ctx context.Context) {
+	pacer := outage.New(h.cfg.Log, "misfire handling")
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for work := h.firstPass; ; work = h.comeBy {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		began := time.Now()
+		entered, err := work(ctx)
+		if ctx.Err() != nil {
+			return // and so is the error
+		}
+		pause := pacer.Next(err, h.cfg.Interval-time.Since(began))
+		if h.unfinished && entered {
+			pause = h.cfg.Interval / 3
+		}
+		timer.Reset(max(0, pause))
+	}
+}
+
+// firstPass is done whoever's turn it is.
+func (h *Handler) firstPass(ctx context.Context) (entered bool, err error) {
+	h.unfinished = true
+	return h.comeBy(ctx)
+}
+
+// comeBy does the work if it is this node's turn, or if its last pass left some undone. Otherwise another node has just
+// done it, and nothing is written. It tells whether it got as far as that.
+func (h *Handler) comeBy(ctx context.Context) (entered bool, err error) {
+	turn, err := h.enter(ctx)
+	if err != nil {
+		return false, err
+	}
+	if !turn.Mine && !h.unfinished {
+		return true, nil
+	}
+	return true, h.pass(ctx, time.Now().Add(h.cfg.Interval/3))
+}
+
+// Pass does all the work there is, whoever's turn it is and however long it takes. It is for tests.
+func (h *Handler) Pass(ctx context.Context) error {
+	if _, err := h.enter(ctx); err != nil {
+		return err
+	}
+	err := h.pass(ctx, time.Now().Add(hardLimit))
+	if err == nil && h.unfinished {
+		err = fmt.Errorf("misfire handling: not done after %s", hardLimit)
+	}
+	return err
+}
+
+func (h *Handler) enter(ctx context.Context) (app.Turn, error) {
+	return h.apps.Enter(ctx, h.nodes.Now(), h.cfg.Interval)
+}
+
+// pass works until the time given, and tries each step at least once, whatever becomes of the others.
+func (h *Handler) pass(ctx context.Context, until time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, hardLimit)
+	defer cancel()
+	p := &pass{Handler: h, until: until, failed: map[string]error{}}
+	more := p.work(ctx, []step{
+		{"sync switches", once(h.nodes.SyncSwitches)},
+		{"fail over", once(h.failOver)},
+		{"view", once(func(ctx context.Context) (err error) {
+			p.view, err = h.nodes.View(ctx)
+			return err
+		})},
+	})
+	p.now = h.nodes.Now() // one for all pages: a fast schedule must not come round again before the last page
+	var steps []step
+	if p.failed["view"] == nil {
+		steps = append(steps,
+			step{"adopt", once(h.executes.Adopt)},
+			step{"mark paused", once(h.executes.MarkPaused)},
+			step{"begin", p.begin},
+			step{"apply misfire policies", p.applyPolicies},
+			step{"move on what is off", p.moveOnOff},
+			step{"move on what is paused", p.moveOnPaused},
+			step{"heal", p.heal},
+			step{"report", once(h.report)})
+	}
+	steps = append(steps,
+		step{"derive job states", h.executes.DeriveJobStates},
+		step{"cancel what cannot run", once(func(ctx context.Context) error { return h.executes.CancelStranded(ctx, h.nodes.Now()) })},
+		step{"clean history", h.cleanHistory})
+	more = p.work(ctx, steps) || more
+	h.unfinished = more || len(p.failed) > 0
+	return p.problem()
+}
+
+// step is one kind of work. It does a bounded part of it, and tells whether there is more.
+type step struct {
+	name string
+	do   func(context.Context) (more bool, err error)
+}
+
+func once(do func(context.Context) error) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) { return false, do(ctx) }
+}
+
+// pass is one pass of the handler.
+type pass struct {
+	*Handler
+	until  time.Time // no step with more to do goes on after it
+	slice  time.Time // nor the step that is being done after this
+	now    time.Time
+	view   node.View
+	failed map[string]error
+}
+
+// work does steps in turn, each for its share of what time is left, and those with more to do again and again until
+// the time is over. A step that fails is left to the next pass. It tells whether work is left.
+func (p *pass) work(ctx context.Context, steps []step) (more bool) {
+	for first := true; len(steps) > 0; first = false {
+		var again []step
+		for i, s := range steps {
+			if !first && !time.Now().Before(p.until) {
+				return true
+			}
+			p.slice = time.Now().Add(max(time.Until(p.until)/time.Duration(len(steps)-i), minSlice))
+			left, err := true, error(nil)
+			for left && err == nil && ctx.Err() == nil {
+				if left, err = s.do(ctx); p.over() {
+					break
+				}
+			}
+			switch {
+			case err != nil:
+				p.failed[s.name] = err
+			case left:
+				again = append(again, s)
+			}
+		}
+		if ctx.Err() != nil {
+			return true
+		}
+		steps = again
+	}
+	return false
+}
+
+// over tells whether the step that is being done has used up its time.
+func (p *pass) over() bool { return !time.Now().Before(p.slice) }
+
+// problem is what went wrong. A step that begins to fail while others have been failing is logged here, since the loop
+// logs only the first failure.
+func (p *pass) problem() error {
+	var all, fresh []error
+	for _, name := range slices.Sorted(maps.Keys(p.failed)) {
+		err := fmt.Errorf("%s: %w", name, p.failed[name])
+		all = append(all, err)
+		if !p.failing[name] {
+			fresh = append(fresh, err)
+		}
+	}
+	if len(p.failing) > 0 && len(fresh) > 0 {
+		p.cfg.Log.Warn().Str("error", clip(errors.Join(fresh...).Error())).Msg("a further part of misfire handling failed; trying again until it works")
+	}
+	clear(p.failing)
+	for name := range p.failed {
+		p.failing[name] = true
+	}
+	return clipped(errors.Join(all...))
+}
+
+// maxLine is how long an error may be in the log, in bytes.
+const maxLine = 4 << 10
+
+func clip(text string) string {
+	if len(text) <= maxLine {
+		return text
+	}
+	return text[:maxLine] + " …"
+}
+
+// clipped is err with a text of bounded length.
+func clipped(err error) error {
+	if err == nil || len(err.Error()) <= maxLine {
+		return err
+	}
+	return longError{err}
+}
+
+type longError struct{ error }
+
+func (e longError) Error() string { return clip(e.error.Error()) }
+func (e longError) Unwrap() error { return e.error }
+
+// begin gives new executes their first fire, in case no poller has.
+func (p *pass) begin(ctx context.Context) (more bool, err error) {
+	rows, err := p.executes.New(ctx, p.view.ClassesHandled(), page)
+	if err != nil {
+		return false, err
+	}
+	done, err := p.move(ctx, execute.Executing, rows, func(e *execute.Execute) execute.Move { return e.Begin(p.now) })
+	return done.moved > 0 && (len(rows) == page || len(done.moves) < len(rows)), err
+}
+
+// applyPolicies decides on the misfires of every class that some node may claim.
+func (p *pass) applyPolicies(ctx context.Context) (more bool, err error) {
+	return p.walk(ctx, "policies", execute.Executing, p.now.Add(-p.cfg.MisfireAfter), p.overdue(p.view.ClassesClaimed()),
+		func(e *execute.Execute) execute.Move {
+			if e.Next.Before(e.ResumedAt) {
+				return e.Resume(e.ResumedAt)
+			}
+			return e.Repair(p.now)
+		})
+}
+
+// moveOnOff moves on, without running, what nobody may claim because its app, or every node with its class, is
+// switched off. The time spent off is not a misfire; what was due before, and was not claimed in time, is one. What has
+// become due since the view was read is left alone: it may all be on again.
+func (p *pass) moveOnOff(ctx context.Context) (more bool, err error) {
+	return p.walk(ctx, "off", execute.Executing, p.view.At, p.overdue(p.view.ClassesOff()), func(e *execute.Execute) execute.Move {
+		if since := p.view.OffSince(e.Class); e.Next.Before(since) {
+			return e.Repair(since.Add(-time.Millisecond))
+		}
+		return e.Resume(p.view.At.Add(time.Millisecond))
+	})
+}
+
+// moveOnPaused does the same for paused executes, of whatever class.
+func (p *pass) moveOnPaused(ctx context.Context) (more bool, err error) {
+	return p.walk(ctx, "paused", execute.Paused, p.now, p.executes.PausedAfter,
+		func(e *execute.Execute) execute.Move { return e.Resume(p.now.Add(time.Millisecond)) })
+}
+
+// readPage reads the next executes behind a cursor.
+type readPage func(ctx context.Context, after execute.Cursor, until time.Time, limit int) ([]*execute.Execute, error)
+
+func (p *pass) overdue(classes []string) readPage {
+	return func(ctx context.Context, after execute.Cursor, until time.Time, limit int) ([]*execute.Execute, error) {
+		return p.executes.OverdueAfter(ctx, execute.Executing, classes, after, until, limit)
+	}
+}
+
+// start is where a walk begins: no fire is before it.
+var start = execute.Cursor{Next: 1, ID: math.MinInt64}
+
+// walk moves a page of the executes that are overdue. It goes on behind what it has looked at, moved or not: what
+// somebody else has locked or changed is left to the next walk. What a move leaves overdue, since it does not deal with
+// all missed fires of a cron schedule, or since there are two moves to make, is left as well: the others come first.
+func (p *pass) walk(ctx context.Context, name string, from execute.State, until time.Time, read readPage,
+	move func(*execute.Execute) execute.Move) (more bool, err error) {
+	at, ok := p.came[name]
+	if !ok {
+		at = start
+	}
+	rows, err := read(ctx, at, until, page)
+	if err != nil {
+		return false, err
+	}
+	full := len(rows) == page
+	var last execute.Cursor
+	if len(rows) > 0 {
+		last = rows[len(rows)-1].Cursor()
+	}
+	left := p.left[name]
+	rows = slices.DeleteFunc(rows, func(e *execute.Execute) bool { return left[e.ID] })
+	done, err := p.move(ctx, from, rows, move)
+	for _, m := range done.moves {
+		if err != nil || m.State == from && !m.Next.After(until) {
+			left[m.Execute.ID] = true
+		}
+	}
+	switch n := len(done.moves); {
+	case n < len(rows) && n > 0:
+		p.came[name] = done.moves[n-1].Execute.Cursor()
+	case n < len(rows):
+	case full:
+		p.came[name] = last
+	default:
+		more = len(left) > 0
+		delete(p.came, name)
+		clear(left)
+		return more, err
+	}
+	return true, err
+}
+
+// done is how much of a page was done.
+type done struct {
+	moves []execute.Move // that were tried
+	moved int            // how many of them were made
+}
+
+// move moves the rows of a page, in transactions of bounded size, until the time of the step is over.
+func (p *pass) move(ctx context.Context, from execute.State, rows []*execute.Execute, move func(*execute.Execute) execute.Move) (d done, err error) {
+	for len(d.moves) < len(rows) && ctx.Err() == nil && (len(d.moves) == 0 || !p.over()) {
+		var moves []execute.Move
+		walked, runs := 0, 0
+		for _, e := range rows[len(d.moves):] {
+			m := p.moveOf(e, move)
+			moves = append(moves, m)
+			walked, runs = walked+m.Walked, runs+len(m.Runs)
+			if walked >= maxWalked || runs >= maxRuns || p.over() {
+				break
+			}
+		}
+		d.moves = append(d.moves, moves...)
+		applied, err := p.executes.Repair(ctx, p.nodes.Self(), from, moves)
+		p.cfg.Skipped(applied.Skipped)
+		d.moved += len(applied.Moved)
+		if err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+func (p *pass) moveOf(e *execute.Execute, move func(*execute.Execute) execute.Move) execute.Move {
+	if e.Problem == nil {
+		return move(e)
+	}
+	p.cfg.Log.Warn().Str("error", clip(e.Problem.Error())).Msg("set to ERROR: its schedule cannot be used")
+	return e.Break()
+}
+
+// heal brings back executes in ERROR whose schedule somebody has corrected.
+func (p *pass) heal(ctx context.Context) (more bool, err error) {
+	rows, err := p.executes.Broken(ctx, p.healed, page)
+	if err != nil || len(rows) == 0 {
+		p.healed = math.MinInt64
+		return false, err
+	}
+	p.healed = rows[len(rows)-1].ID
+	var moves []execute.Move
+	for _, e := range rows {
+		if e.Problem == nil {
+			p.cfg.Log.Info().Int64("execute", e.ID).Msg("schedule corrected; active again")
+			moves = append(moves, e.Heal(p.now))
+		}
+	}
+	_, err = p.executes.Repair(ctx, p.nodes.Self(), execute.Error, moves)
+	return true, err
+}
