@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/go-sql-driver/mysql"
-
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -20,17 +18,17 @@ func (s *Store) writeEach(ctx context.Context, table string, ids []int64, write 
 	}
 	var wait error
 	err = schema.Again(ctx, func() error {
-		if wait = write(ids); isLocked(wait) {
+		if wait = write(ids); schema.Locked(wait) {
 			return nil
 		}
 		return wait
 	})
 	switch {
-	case isLocked(wait):
+	case schema.Locked(wait):
 		return s.writeUnlocked(ctx, table, ids, write)
-	case isRowFault(err) && len(ids) == 1:
+	case schema.RowFault(err) && len(ids) == 1:
 		return nil, fmt.Errorf("row %d of %s: %w", ids[0], s.prefix.SQL(table), err)
-	case isRowFault(err):
+	case schema.RowFault(err):
 		return s.writeHalves(ctx, table, ids, write)
 	}
 	return nil, err
@@ -63,20 +61,4 @@ func (s *Store) writeUnlocked(ctx context.Context, table string, ids []int64, wr
 	})
 	more, err := s.writeEach(ctx, table, free, write)
 	return append(locked, more...), err
-}
-
-// isLocked tells whether another transaction held a row for longer than the session waits.
-func isLocked(err error) bool {
-	var e *mysql.MySQLError
-	return errors.As(err, &e) && e.Number == 1205
-}
-
-// isRowFault tells whether the server refused a statement because of the values of some row.
-func isRowFault(err error) bool {
-	var e *mysql.MySQLError
-	if !errors.As(err, &e) {
-		return false
-	}
-	class := string(e.SQLState[:2])
-	return class == "22" || class == "23" || slices.Contains([]uint16{1366, 3819, 4025}, e.Number)
 }

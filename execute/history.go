@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/qrtz-go/qrtz/schema"
 )
 
 const (
@@ -166,7 +168,7 @@ func (s *Store) cleanRuns(ctx context.Context, w *runWalk, in runRange, now int6
 		}
 	}
 	locked, err := s.deleteRuns(ctx, ids)
-	if err != nil && !isRowFault(err) {
+	if err != nil && !schema.RowFault(err) {
 		return 0, false, err
 	}
 	if len(locked) > 0 {

@@ -73,7 +73,7 @@ func (s *Store) deriveSome(ctx context.Context) (more bool, err error) {
 	var problems []error
 	for pages, n := 0, jobPage; pages < derivePages && n == jobPage; pages++ {
 		n, err = s.derivePage(ctx, w)
-		if problems = append(problems, err); err != nil && !isRowFault(err) {
+		if problems = append(problems, err); err != nil && !schema.RowFault(err) {
 			break
 		}
 		more = n == jobPage
@@ -122,7 +122,7 @@ func (s *Store) derivePage(ctx context.Context, w *derivation) (n int, err error
 	}
 	slices.Sort(jobs)
 	locked, err := s.deriveJobs(ctx, slices.Compact(jobs))
-	if err != nil && !isRowFault(err) {
+	if err != nil && !schema.RowFault(err) {
 		return 0, err
 	}
 	last := page[len(page)-1]
