@@ -133,6 +133,7 @@ ALTER TABLE QRTZ_RUN
   ADD CONSTRAINT QRTZ_RUN_FIRE_COUNT CHECK (FIRE_COUNT >= 1),
   ADD CONSTRAINT QRTZ_RUN_PROGRESS CHECK (PROGRESS BETWEEN 0 AND 100),
   ADD CONSTRAINT QRTZ_RUN_RECOVERIES CHECK (RECOVERIES >= 0);
+
 -- Up to which changes of executes the states of jobs have been derived from them: CHANGED_AT in milliseconds, and of the
 -- executes changed in that very millisecond the id. It advances only with work done.
 ALTER TABLE QRTZ_APP
