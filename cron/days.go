@@ -8,6 +8,8 @@ type dayRule struct {
 	set  uint64 // inSet: bits 1 to 31; onWeekdays: bits 0 (Sunday) to 6, repeated over six weeks
 	n    int    // day of the month, days before its last, or weekday (Sunday is 0)
 	nth  int    // nthWeekday: 1 to 5
+
+	january bool // the schedule names January, whatever else
 }
 
 type dayKind uint8
@@ -40,6 +42,9 @@ func (r *dayRule) days(kind yearKind, month int) uint64 {
 	case workdayFromLast:
 		return workday(length-r.n, first, length) & inMonth
 	case nearestWorkday:
+		if r.n == 29 && length == 28 && r.january {
+			return 0 // see workday
+		}
 		return workday(r.n, first, length) & inMonth
 	case onWeekdays:
 		return r.set >> first << 1 & inMonth
@@ -52,10 +57,13 @@ func (r *dayRule) days(kind yearKind, month int) uint64 {
 }
 
 // workday returns the bit of the day from Monday to Friday that is nearest to dom without leaving
-// the month. A month that is one day too short for 30W or 31W counts the missing day in, as Quartz
-// does: 31W fires on Friday the 30th of April when May begins with a Saturday.
+// the month. A month that is one day too short for it counts the missing day in, as Quartz does: 31W fires
+// on Friday the 30th of April when May begins on a Saturday, 29W on Friday the 28th of February when March does.
+//
+// Of 29W this holds only where January is not named as well: Quartz looks on from the fire of 29 January at 29 February,
+// which is 1 March, and so never sees February.
 func workday(dom, first, length int) uint64 {
-	if dom < 1 || dom > length && (dom < 30 || dom > length+1) {
+	if dom < 1 || dom > length+1 {
 		return 0
 	}
 	switch dow := (first + dom - 1) % 7; {

@@ -58,12 +58,12 @@ func (o *oracle) namesDay(d time.Time) bool {
 		return false
 	}
 	if o.fields[5] == "?" {
-		return namesDom(o.fields[3], d)
+		return namesDom(o.fields[3], d, names(o.fields[4], 1, 1, 12))
 	}
 	return namesDow(o.fields[5], d)
 }
 
-func namesDom(text string, d time.Time) bool {
+func namesDom(text string, d time.Time, january bool) bool {
 	last := time.Date(d.Year(), d.Month()+1, 0, 0, 0, 0, 0, time.UTC)
 	rest, workday := strings.CutSuffix(text, "W")
 	target := d
@@ -74,8 +74,8 @@ func namesDom(text string, d time.Time) bool {
 		target = last.AddDate(0, 0, -atoi(rest[2:]))
 	case workday:
 		target = time.Date(d.Year(), d.Month(), atoi(rest), 0, 0, 0, 0, time.UTC)
-		if target.Month() != d.Month() && atoi(rest) < 30 {
-			return false // 29W does not count 1 March in, 30W and 31W do
+		if target.Month() != d.Month() && rest == "29" && january {
+			return false // from the fire of January, Quartz does not see February
 		}
 	default:
 		return names(text, d.Day(), 1, 31)

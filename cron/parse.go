@@ -120,6 +120,7 @@ func readMonths(s *Schedule, fields []word) *ParseError {
 	if err != nil {
 		return err
 	}
+	s.days.january = months.has(1)
 	s.findDays(months[0], named)
 	return nil
 }

@@ -35,7 +35,7 @@ func TestDaysAgainstOracle(t *testing.T) {
 		exprs = append(exprs, "0 0 0 ? * "+dow)
 	}
 	exprs = append(exprs, "0 0 0 29 2 ?", "0 0 0 ? 2 2#5", "0 0 0 L-28 FEB ?", "0 0 0 31 NOV-FEB ? *", "0 0 0 ? * FRI#5 2000-2100/7",
-		"0 0 0 * 5-3/4 ?", "0 0 0 31 4,6 ?", "0 0 0 30W 2 ?", "0 0 0 L * ? 2126")
+		"0 0 0 * 5-3/4 ?", "0 0 0 31 4,6 ?", "0 0 0 29W 2 ?", "0 0 0 30W 2 ?", "0 0 0 31W 2 ?", "0 0 0 29W 2-12 ?", "0 0 0 29W 12-2 ?", "0 0 0 L * ? 2126")
 	for _, expr := range exprs {
 		s := mustParse(t, expr, "UTC")
 		o := newOracle(expr)
@@ -51,6 +51,32 @@ func TestDaysAgainstOracle(t *testing.T) {
 			}
 		}
 		require.True(t, at.IsZero(), "%s: %s", expr, at)
+	}
+}
+
+// The day that a month lacks is counted in by nW if only that one is lacking, and it would be a Saturday.
+func TestTheWorkdayNearestToADayThatTheMonthLacks(t *testing.T) {
+	for _, c := range []struct{ expr, after, want string }{
+		{"0 0 12 29W 2 ?", "2025-01-01", "2025-02-28"},   // 1 March is a Saturday
+		{"0 0 12 29W 2 ?", "2024-02-29", "2025-02-28"},   // from the fire before
+		{"0 0 12 29W 2 ?", "2014-02-01", "2014-02-28"},   //
+		{"0 0 12 29W 2,3 ?", "2025-02-01", "2025-02-28"}, //
+		{"0 0 12 29W 2 ?", "2026-01-01", "2028-02-29"},   // a Sunday: it would leave the month
+		{"0 0 12 29W 2 ?", "2022-01-01", "2024-02-29"},   // a Tuesday
+		{"0 0 12 29W * ?", "2025-01-29", "2025-03-28"},   // from a fire in January, Quartz goes on in March
+		{"0 0 12 30W 2 ?", "2025-01-01", "2036-02-29"},   // two days are lacking in 2025, one in 2036
+		{"0 0 12 31W 2 ?", "2025-01-01", ""},             // two at least
+		{"0 0 12 31W 4 ?", "2020-05-01", "2021-04-30"},
+		{"0 0 12 28W 2 ?", "2025-01-01", "2025-02-28"}, // lacks nothing
+	} {
+		after, err := time.Parse("2006-01-02", c.after)
+		require.NoError(t, err)
+		got := mustParse(t, c.expr, "UTC").Next(after.Add(12 * time.Hour))
+		if c.want == "" {
+			require.True(t, got.IsZero(), "%s after %s: %s", c.expr, c.after, got)
+			continue
+		}
+		require.Equal(t, c.want, got.Format("2006-01-02"), "%s after %s", c.expr, c.after)
 	}
 }
 
