@@ -181,7 +181,7 @@ func TestAJobIsShown(t *testing.T) {
 	s.exec(`INSERT INTO QRTZ_RUN (ID, APPLICATION, JOB_ID, FIRE_TIME, STATE, STARTED_AT, FINISHED_AT) VALUES (5, 'a', 1, 1700000001000, 'SUCCEEDED', 1700000001020, 1700000001100)`)
 	text := s.ok("job", "show", "mail", "--app", "a")
 	for _, want := range []string{
-		`name +mail`, `description +two lines  ?\[2J`, `recovery +yes`, `overlap +QUEUE, at most 10 waiting`, `timeout +1m30s`,
+		`name +mail`, `description +two lines \\x1b\[2J`, `recovery +yes`, `overlap +QUEUE, at most 10 waiting`, `timeout +1m30s`,
 		`attempts +3, after 10s to 1h0m0s`, `history +ALL, for 30d`, `11 +a +mail .* 0 0 3 \* \* \? +Europe/Berlin`, `5 +a +mail +SUCCEEDED +1 .* 20 ms +80 ms`,
 	} {
 		assert.Regexp(t, want, text)
@@ -195,6 +195,33 @@ func TestAJobIsShown(t *testing.T) {
 	assert.Equal(t, []int{1, 1, 1}, []int{int(shown.ID), len(shown.Schedules), len(shown.Latest)})
 	assert.Equal(t, "2023-11-14T22:13:21.020Z", shown.Latest[0]["started_at"])
 	assert.Contains(t, s.fails(1, "job", "show", "x", "--app", "a"), `there is no job "x" in app "a"`)
+}
+
+// Not even who may write to the tables writes to the terminal of who reads them.
+func TestNoListingPrintsWhatIsStoredRaw(t *testing.T) {
+	s := newSite(t)
+	const evil = "e\x1b[31m\a\r\u202e\u009b"
+	s.exec(`INSERT INTO QRTZ_APP (APPLICATION, STATE) VALUES (?, 'Y')`, evil)
+	s.exec(`INSERT INTO QRTZ_NODE (APPLICATION, HOST_IP, HOST_NAME, STATE, TIME_CHECK) VALUES (?, ?, ?, 'N', 0)`, evil, evil, evil)
+	s.exec(`INSERT INTO QRTZ_JOB (ID, APPLICATION, NAME, STATE, JOB_CLASS, JOB_DATA, JOB_DESCRIPTION) VALUES (90, ?, ?, 'PAUSED', ?, JSON_OBJECT('k', ?), ?)`,
+		evil, evil, evil, evil, evil)
+	s.exec(`INSERT INTO QRTZ_EXECUTE (ID, PID, APPLICATION, NAME, JOB_TYPE, STATE, STATE_REASON, CRON, ZONE_ID, START_TIME, HOST_IP, HOST_NAME)
+		VALUES (91, 90, ?, ?, 'CRON', 'ERROR', ?, ?, ?, 0, ?, ?)`, evil, evil, evil, evil, evil, evil, evil)
+	s.exec(`INSERT INTO QRTZ_RUN (ID, APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE, HOST_IP, MESSAGE) VALUES (92, ?, 90, 91, 1000, 'FAILED', ?, ?)`,
+		evil, evil, evil)
+	for _, args := range [][]string{
+		{"app", "list"}, {"node", "list"}, {"job", "list"}, {"job", "show", "90"}, {"execute", "list"},
+		{"run", "list"}, {"run", "show", "92"}, {"node", "start", evil, "--app", evil}, {"app", "start", evil},
+		{"execute", "pause", "91"}, {"execute", "delete", "91", "--yes"}, {"job", "delete", "90", "--yes"},
+		{"job", "show", evil, "--app", evil},
+	} {
+		r := run(s.t, s.env, args...)
+		assert.Contains(t, r.stdout+r.stderr, `e\x1b[31m`, args)
+		for _, raw := range []string{"\x1b", "\a", "\r", "\u202e", "\u009b"} {
+			assert.NotContains(t, r.stdout+r.stderr, raw, args)
+		}
+	}
+	assert.Contains(t, s.ok("app", "list", "--json"), `"e\u001b[31m\u0007\r\u202e\u009b"`)
 }
 
 func TestRunsAreListedAndShown(t *testing.T) {

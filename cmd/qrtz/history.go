@@ -94,7 +94,7 @@ func byState(counts map[string]int) string {
 	var parts []string
 	for _, state := range slices.Sorted(maps.Keys(counts)) {
 		sum += counts[state]
-		parts = append(parts, fmt.Sprintf("%s %d", state, counts[state]))
+		parts = append(parts, fmt.Sprintf("%s %d", cell(state), counts[state]))
 	}
 	return fmt.Sprintf("%d runs (%s)", sum, strings.Join(parts, ", "))
 }

@@ -161,7 +161,7 @@ func waitForRun(ctx context.Context, cmd *cobra.Command, s *admin.Store, j admin
 			return false, err
 		}
 		if r.State != last {
-			printf(cmd.OutOrStdout(), "%s%s\n", r.State, onNode(r))
+			printf(cmd.OutOrStdout(), "%s\n", cell(r.State)+onNode(r))
 		}
 		last = r.State
 		return r.Ended(), nil
@@ -169,7 +169,7 @@ func waitForRun(ctx context.Context, cmd *cobra.Command, s *admin.Store, j admin
 	var gone admin.NotFoundError
 	switch {
 	case errors.As(err, &gone) && j.History != "ALL":
-		printf(cmd.OutOrStdout(), "ended; the job keeps no record of it (HISTORY %s)\n", j.History)
+		printf(cmd.OutOrStdout(), "ended; the job keeps no record of it (HISTORY %s)\n", cell(j.History))
 		return nil
 	case err != nil:
 		return err

@@ -146,14 +146,11 @@ func cell(value any) string {
 	default:
 		text = fmt.Sprint(v)
 	}
-	if text = strings.Join(strings.FieldsFunc(text, isControl), " "); text == "" {
+	if text = oneLine(text); text == "" {
 		return "-"
 	}
 	return text
 }
-
-// isControl keeps what is stored from moving the cursor, and cells in their columns.
-func isControl(r rune) bool { return r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 }
 
 // short cuts a text to n runes, its first line only.
 func short(text *string, n int) string {

@@ -34,7 +34,7 @@ func main() {
 		os.Exit(exitInterrupted)
 	}
 	var usage usageError
-	fmt.Fprintln(os.Stderr, "qrtz:", err)
+	fmt.Fprintln(os.Stderr, "qrtz:", visible(err.Error()))
 	if errors.As(err, &usage) {
 		fmt.Fprintf(os.Stderr, "Run `%s --help` for usage.\n", usage.command)
 		os.Exit(exitUsage)

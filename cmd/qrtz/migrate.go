@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -116,12 +115,4 @@ func newMigratePrint(g *global) *cobra.Command {
 			return err
 		},
 	}
-}
-
-// printJSON writes a value for programs to read.
-func printJSON(out io.Writer, value any) error {
-	e := json.NewEncoder(out)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(value)
 }

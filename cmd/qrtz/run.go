@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -108,15 +107,7 @@ func showRun(out io.Writer, asJSON bool, r admin.Run) error {
 		return err
 	}
 	if r.Message != nil { // with the stack of a panic, in its lines
-		printf(out, "\n%s\n", strings.Map(printable, *r.Message))
+		printf(out, "\n%s\n", visible(*r.Message))
 	}
 	return nil
-}
-
-// printable drops what could move the cursor, except new lines and tabs.
-func printable(r rune) rune {
-	if isControl(r) && r != '\n' && r != '\t' {
-		return -1
-	}
-	return r
 }
