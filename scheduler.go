@@ -90,20 +90,28 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		return errors.New("qrtz: this Scheduler is running already")
 	}
 	defer s.session.Store(nil)
-	if err := schema.Check(ctx, s.db.DB, schema.Prefix(s.cfg.Prefix)); err != nil {
-		return fmt.Errorf("qrtz: %w", err)
-	}
-	if err := s.checkSettings(ctx); err != nil {
-		return fmt.Errorf("qrtz: %w", err)
-	}
-	if err := one.join(ctx); err != nil {
+	if err := s.enter(ctx, one); err != nil {
 		if ctx.Err() != nil {
-			return nil
+			return nil // it was told to stop before it had begun: that is no failure
 		}
 		return fmt.Errorf("qrtz: %w", err)
 	}
 	one.run(ctx)
 	return nil
+}
+
+// enter joins the cluster, if its tables are up to date. After an error, nothing is left of this instance.
+func (s *Scheduler) enter(ctx context.Context, one *session) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := schema.Check(ctx, s.db.DB, schema.Prefix(s.cfg.Prefix)); err != nil {
+		return err
+	}
+	if err := s.checkSettings(ctx); err != nil {
+		return err
+	}
+	return one.join(ctx)
 }
 
 // checkSettings logs the server's settings with which a promise does not hold.

@@ -73,6 +73,9 @@ func (s *session) join(ctx context.Context) error {
 		return err
 	}
 	if err := s.member.Join(ctx); err != nil {
+		if s.member.Self().Instance != 0 {
+			s.leave(ctx) // it has a row, but could not read the others'
+		}
 		return err
 	}
 	self := s.member.Self()
