@@ -105,15 +105,12 @@ func (s *session) attend(ctx context.Context) error {
 			news = append(news, u)
 		}
 	}
-	cancel, err := s.executes.Attend(ctx, news, ids)
-	if err != nil {
-		for _, u := range news {
-			old[u.Run.ID].say(func(*active) {}) // not written: next time
-		}
-		return err
+	attended, err := s.executes.Attend(ctx, news, ids)
+	for _, id := range attended.Unsaid {
+		old[id].say(func(*active) {}) // next time
 	}
-	for _, id := range cancel {
+	for _, id := range attended.Cancel {
 		old[id].cancel(ErrCancelled)
 	}
-	return nil
+	return err
 }

@@ -11,7 +11,7 @@ import (
 
 const (
 	dataBudget   = 64 << 20         // bytes of large JOB_DATA in memory at once, before they are decoded
-	dataReaders  = 4                // runs whose data is read at once
+	dataReaders  = 2                // runs whose data is read at once
 	dataTimeout  = 30 * time.Second // for one read
 	dataPatience = time.Minute      // with a database that does not answer
 )

@@ -5,105 +5,250 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/qrtz-go/qrtz/internal/text"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
-// MaxMessage is how many bytes of a run's message are kept.
-const MaxMessage = 8 << 10
+const (
+	// MaxMessage is how many bytes of a run's message are kept.
+	MaxMessage = 8 << 10
 
-// Complete writes the results of runs that are still their instance's: it updates their rows, or deletes them where the
-// job's history says so, and leaves a PENDING attempt for those that are to be tried again. It returns how many were no
-// longer their instance's: their node had been taken for dead, and they are on record as LOST.
-func (s *Store) Complete(ctx context.Context, results []Result) (late int, err error) {
-	slices.SortFunc(results, func(a, b Result) int { return cmp.Compare(a.Run.ID, b.Run.ID) })
-	var finished, dropped, retried []Result
-	for _, r := range results {
-		switch {
-		case r.Run.ID == 0: // it has no row
-		case !r.RetryAt.IsZero():
-			retried = append(retried, r)
-		case r.Run.Options.keeps(r.State):
-			finished = append(finished, r)
-		default:
-			dropped = append(dropped, r)
-		}
-	}
-	for _, part := range []struct {
-		results []Result
-		write   func(context.Context, []Result) (int, error)
-	}{
-		{finished, s.alone(s.finish)},
-		{dropped, s.alone(s.drop)},
-		{retried, s.retry},
-	} {
-		if len(part.results) == 0 {
-			continue
-		}
-		n, err := part.write(ctx, part.results)
-		if err != nil {
-			return 0, fmt.Errorf("write results: %w", err)
-		}
-		late += len(part.results) - n
-	}
-	return late, nil
+	maxAttempt = math.MaxInt32 // as ATTEMPT holds it
+
+	completeBatch = 500
+	completeBytes = 512 << 10 // of messages, in one statement
+)
+
+// Completed is what became of results.
+type Completed struct {
+	Late    int       // runs that were no longer their instance's: it had been taken for dead, they are on record as LOST
+	Locked  []Result  // not written, since another transaction holds the rows of their runs
+	Refused []Refused // the server did not take them as they are
+	Left    []Result  // not written, because of the error that is returned with them
 }
 
-// alone is write outside a transaction, tried again after a deadlock: results of exclusive runs meet, at the keys of
-// their jobs, with claims that wait for them.
-func (s *Store) alone(write func(context.Context, sqlx.ExecerContext, []Result) (int, error)) func(context.Context, []Result) (int, error) {
-	return func(ctx context.Context, results []Result) (done int, err error) {
-		err = schema.Again(ctx, func() error {
-			done, err = write(ctx, s.db, results)
+// Refused is a result that the server refused.
+type Refused struct {
+	Run    Run
+	Err    error
+	Stored bool // in part: the state is on record, the message not as it was, a further attempt perhaps not at all
+}
+
+// Complete writes the results of runs that are still as their instance claimed them: it updates their rows, or deletes them
+// where the job's history says so, and leaves a PENDING attempt for those that are to be tried again. A result that the
+// server refuses, or whose row somebody has locked, costs the others nothing.
+func (s *Store) Complete(ctx context.Context, results []Result) (done Completed, err error) {
+	byKind := make([][]Result, kinds)
+	for _, r := range results {
+		if r.Run.ID == 0 {
+			continue // it has no row
+		}
+		if r.Run.Attempt >= maxAttempt && !r.RetryAt.IsZero() {
+			r = r.withoutRetry("ATTEMPT is at its limit")
+		}
+		byKind[r.kind()] = append(byKind[r.kind()], r)
+	}
+	w := &rowwise[Result]{
+		store: s,
+		id:    func(r Result) int64 { return r.Run.ID },
+		write: func(ctx context.Context, some []Result) error {
+			n, err := s.write(ctx, some)
+			if err == nil && !slices.ContainsFunc(some, func(r Result) bool { return r.tried }) {
+				done.Late += len(some) - n
+			}
+			return err
+		},
+		locked: func(some ...Result) {
+			for _, r := range some {
+				r.held = true
+				done.Locked = append(done.Locked, r)
+			}
+		},
+	}
+	if slices.ContainsFunc(results, func(r Result) bool { return r.held }) {
+		w.waits = 1
+	}
+	w.refused = func(ctx context.Context, r Result, refusal error) error {
+		n, stored, err := s.mend(ctx, r, refusal)
+		if err != nil {
+			return err
+		}
+		if stored {
+			done.Late += 1 - n
+		}
+		done.Refused = append(done.Refused, Refused{r.Run, refusal, stored})
+		return nil
+	}
+	for _, some := range byKind {
+		slices.SortFunc(some, func(a, b Result) int { return cmp.Compare(a.Run.ID, b.Run.ID) })
+		for _, batch := range bounded(some) {
+			left := batch
+			if err == nil {
+				left, err = w.batch(ctx, batch)
+			}
+			for _, r := range left {
+				r.tried = true
+				done.Left = append(done.Left, r)
+			}
+		}
+	}
+	if err != nil {
+		return done, fmt.Errorf("write results: %w", err)
+	}
+	return done, nil
+}
+
+// bounded splits results into batches that a packet holds with room to spare.
+func bounded(results []Result) (batches [][]Result) {
+	begin, bytes := 0, 0
+	for i, r := range results {
+		if i > begin && (i-begin == completeBatch || bytes+len(r.Message) > completeBytes) {
+			batches, begin, bytes = append(batches, results[begin:i:i]), i, 0
+		}
+		bytes += min(len(r.Message), MaxMessage)
+	}
+	if begin < len(results) {
+		batches = append(batches, results[begin:])
+	}
+	return batches
+}
+
+// The kinds of results, by what is done with the row.
+const (
+	kindFinish = iota // it is updated
+	kindDrop          // it is deleted
+	kindRetry         // one of both, and a further attempt is inserted
+	kinds
+)
+
+func (r Result) kind() int {
+	switch {
+	case !r.RetryAt.IsZero():
+		return kindRetry
+	case r.Run.Options.keeps(r.State):
+		return kindFinish
+	default:
+		return kindDrop
+	}
+}
+
+func (r Result) withoutRetry(why string) Result {
+	r.RetryAt = time.Time{}
+	return r.noting("no further attempt: " + why)
+}
+
+// noting is the result with a note at the end of its message.
+func (r Result) noting(note string) Result {
+	note = " (" + text.Clip(note, 500) + ")"
+	r.Message = text.Clip(r.Message, MaxMessage-len(note)) + note
+	return r
+}
+
+// write writes results of one kind, and returns how many of their runs were still as they had been claimed.
+func (s *Store) write(ctx context.Context, results []Result) (done int, err error) {
+	switch results[0].kind() {
+	case kindFinish:
+		return s.alone(ctx, s.finish, results)
+	case kindDrop:
+		return s.alone(ctx, s.drop, results)
+	default:
+		return s.retry(ctx, results)
+	}
+}
+
+// mend writes the result that the server refused in a form that it takes: with a message in ASCII, or none, and without a
+// further attempt if that is what cannot be. If it takes none of these, nothing is stored.
+func (s *Store) mend(ctx context.Context, r Result, refusal error) (done int, stored bool, err error) {
+	why := text.ASCII(refusal.Error())
+	plain, mute := r, r
+	plain.Message = text.ASCII(text.Clip(r.Message, MaxMessage))
+	plain = plain.noting("in ASCII, since the server refused the result as it was: " + why)
+	mute.Message, mute.Progress = "", -1
+	forms := []Result{plain, mute}
+	if r.kind() == kindRetry {
+		last := mute
+		last.RetryAt = time.Time{}
+		forms = append(forms, plain.withoutRetry(why), last)
+	}
+	for _, form := range forms {
+		err := schema.Again(ctx, func() (err error) {
+			done, err = s.write(ctx, []Result{form})
 			return err
 		})
-		return done, err
+		if err == nil {
+			return done, true, nil
+		}
+		if !schema.RowFault(err) {
+			return 0, false, err
+		}
 	}
+	return 0, false, nil
 }
 
-const finishSQL = `
-UPDATE QRTZ_RUN R JOIN %s V ON V.ID = R.ID
-   SET R.STATE = V.STATE1, R.STARTED_AT = V.STARTED, R.FINISHED_AT = V.FINISHED, R.MESSAGE = V.MESSAGE1, R.PROGRESS = V.PERCENT,
-       R.OVERLAP_KEY = NULL
- WHERE R.STATE = 'RUNNING' AND R.INSTANCE = V.HOLDER`
-
-func (s *Store) finish(ctx context.Context, e sqlx.ExecerContext, results []Result) (done int, err error) {
-	rows := make([]any, 0, 7*len(results))
-	for _, r := range results {
-		rows = append(rows, r.Run.ID, r.Run.Instance, r.State, r.Started.UnixMilli(), r.Finished.UnixMilli(),
-			sql.NullString{String: clip(r.Message, MaxMessage), Valid: r.Message != ""},
-			sql.NullInt64{Int64: int64(r.Progress), Valid: r.Progress >= 0})
-	}
-	table, args := values(rows, "ID", "HOLDER", "STATE1", "STARTED", "FINISHED", "MESSAGE1", "PERCENT")
-	return affected(e.ExecContext(ctx, s.prefix.SQL(fmt.Sprintf(finishSQL, table)), args...))
-}
-
-const dropSQL = `
-DELETE R FROM QRTZ_RUN R JOIN %s V ON V.ID = R.ID WHERE R.STATE = 'RUNNING' AND R.INSTANCE = V.HOLDER`
-
-func (s *Store) drop(ctx context.Context, e sqlx.ExecerContext, results []Result) (done int, err error) {
-	rows := make([]any, 0, 2*len(results))
-	for _, r := range results {
-		rows = append(rows, r.Run.ID, r.Run.Instance)
-	}
-	table, args := values(rows, "ID", "HOLDER")
-	return affected(e.ExecContext(ctx, s.prefix.SQL(fmt.Sprintf(dropSQL, table)), args...))
-}
-
-func affected(done sql.Result, err error) (int, error) {
+// alone carries out one statement, outside a transaction.
+func (s *Store) alone(ctx context.Context, statement func([]Result) (string, []any), results []Result) (done int, err error) {
+	query, args := statement(results)
+	result, err := s.db.ExecContext(ctx, query, args...)
 	if err != nil {
 		return 0, err
 	}
-	n, err := done.RowsAffected()
+	n, err := result.RowsAffected()
 	return int(n), err
 }
 
+// heldSQL tells whether a run is still as its instance claimed it. The fence grows with every claim of the row.
+const heldSQL = `R.STATE = 'RUNNING' AND R.INSTANCE = V.HOLDER AND R.FENCE = V.CLAIM`
+
+// runByID joins a table of runs by primary key and in no other way: a scan, which the server likes to make of a small table,
+// would wait for every row that somebody has locked.
+const runByID = `QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID`
+
+const finishSQL = `
+UPDATE %s V STRAIGHT_JOIN ` + runByID + `
+   SET R.STATE = V.STATE1, R.STARTED_AT = V.STARTED, R.FINISHED_AT = V.FINISHED, R.MESSAGE = V.MESSAGE1, R.PROGRESS = V.PERCENT,
+       R.OVERLAP_KEY = NULL
+ WHERE ` + heldSQL
+
+func (s *Store) finish(results []Result) (query string, args []any) {
+	rows := make([]any, 0, 8*len(results))
+	for _, r := range results {
+		rows = append(rows, r.Run.ID, r.Run.Instance, r.Run.Fence, r.State, r.Started.UnixMilli(), r.Finished.UnixMilli(),
+			message(r.Message), percent(r.Progress))
+	}
+	table, args := values(rows, "ID", "HOLDER", "CLAIM", "STATE1", "STARTED", "FINISHED", "MESSAGE1", "PERCENT")
+	return s.prefix.SQL(fmt.Sprintf(finishSQL, table)), args
+}
+
+func message(m string) sql.NullString {
+	return sql.NullString{String: clip(m, MaxMessage), Valid: m != ""}
+}
+
+func percent(p int) sql.NullInt64 { return sql.NullInt64{Int64: int64(p), Valid: p >= 0} }
+
+const dropSQL = `DELETE R FROM %s V STRAIGHT_JOIN ` + runByID + ` WHERE ` + heldSQL
+
+func (s *Store) drop(results []Result) (query string, args []any) {
+	table, args := claimsOf(results)
+	return s.prefix.SQL(fmt.Sprintf(dropSQL, table)), args
+}
+
+// claimsOf is what tells the runs of results as they were claimed.
+func claimsOf(results []Result) (table string, args []any) {
+	rows := make([]any, 0, 3*len(results))
+	for _, r := range results {
+		rows = append(rows, r.Run.ID, r.Run.Instance, r.Run.Fence)
+	}
+	return values(rows, "ID", "HOLDER", "CLAIM")
+}
+
 const (
-	lockHeldSQL = `SELECT R.ID FROM QRTZ_RUN R JOIN %s V ON V.ID = R.ID WHERE R.STATE = 'RUNNING' AND R.INSTANCE = V.HOLDER FOR UPDATE`
+	lockHeldSQL = `SELECT R.ID FROM %s V STRAIGHT_JOIN ` + runByID + ` WHERE ` + heldSQL + ` FOR UPDATE`
 
 	// The attempt is there already if somebody set an old one back to PENDING by hand: it stays as it is. Of a job that
 	// is gone there is none, for nobody could claim it.
@@ -111,93 +256,43 @@ const (
 INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, ATTEMPT, STATE, AVAILABLE_AT, FENCE, JOB_DATA, RECOVERIES)
 SELECT R.APPLICATION, R.JOB_ID, R.EXECUTE_ID, R.FIRE_TIME, R.ATTEMPT + 1, 'PENDING', V.AVAILABLE, R.FENCE, R.JOB_DATA, R.RECOVERIES
   FROM %s V JOIN QRTZ_RUN R ON R.ID = V.ID JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
- WHERE R.CANCEL_AT IS NULL
+ WHERE ` + heldSQL + ` AND R.CANCEL_AT IS NULL AND R.ATTEMPT < 2147483647
     ON DUPLICATE KEY UPDATE ATTEMPT = VALUES(ATTEMPT)`
 )
 
-// retry writes results and the attempts that follow them in one transaction: neither a lost nor a second attempt.
+// retry writes results and the attempts that follow them in one transaction: neither a lost nor a second attempt. What one
+// that committed unnoticed has done is not done again, for the runs are no longer RUNNING.
 func (s *Store) retry(ctx context.Context, results []Result) (done int, err error) {
-	err = schema.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		held, err := s.lockHeld(ctx, tx, results)
-		if done = len(held); err != nil || done == 0 {
-			return err
+	next := make([]any, 0, 4*len(results))
+	var keep, drop []Result
+	for _, r := range results {
+		next = append(next, r.Run.ID, r.Run.Instance, r.Run.Fence, r.RetryAt.UnixMilli())
+		if r.Run.Options.keeps(r.State) {
+			keep = append(keep, r)
+		} else {
+			drop = append(drop, r)
 		}
-		rows := make([]any, 0, 2*len(held))
-		var keep, drop []Result
-		for _, r := range held {
-			rows = append(rows, r.Run.ID, r.RetryAt.UnixMilli())
-			if r.Run.Options.keeps(r.State) {
-				keep = append(keep, r)
-			} else {
-				drop = append(drop, r)
-			}
+	}
+	err = schema.InPacket(ctx, s.db, func(p *schema.Packet) error {
+		done = 0
+		count := func(rows *sqlx.Rows) error {
+			done++
+			var id int64
+			return rows.Scan(&id)
 		}
-		table, args := values(rows, "ID", "AVAILABLE")
-		if _, err := tx.ExecContext(ctx, s.prefix.SQL(fmt.Sprintf(retrySQL, table)), args...); err != nil {
-			return err
-		}
+		table, args := claimsOf(results)
+		p.Select(count, s.prefix.SQL(fmt.Sprintf(lockHeldSQL, table)), args...)
+		table, args = values(next, "ID", "HOLDER", "CLAIM", "AVAILABLE")
+		p.Exec(s.prefix.SQL(fmt.Sprintf(retrySQL, table)), args...)
 		if len(keep) > 0 {
-			if _, err := s.finish(ctx, tx, keep); err != nil {
-				return err
-			}
+			query, args := s.finish(keep)
+			p.Exec(query, args...)
 		}
 		if len(drop) > 0 {
-			_, err = s.drop(ctx, tx, drop)
+			query, args := s.drop(drop)
+			p.Exec(query, args...)
 		}
-		return err
+		return nil
 	})
 	return done, err
-}
-
-// lockHeld returns the results whose runs are still their instance's, and locks their rows.
-func (s *Store) lockHeld(ctx context.Context, tx *sqlx.Tx, results []Result) ([]Result, error) {
-	rows := make([]any, 0, 2*len(results))
-	for _, r := range results {
-		rows = append(rows, r.Run.ID, r.Run.Instance)
-	}
-	var ids []int64
-	table, args := values(rows, "ID", "HOLDER")
-	if err := tx.SelectContext(ctx, &ids, s.prefix.SQL(fmt.Sprintf(lockHeldSQL, table)), args...); err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(slices.Clone(results), func(r Result) bool { return !slices.Contains(ids, r.Run.ID) }), nil
-}
-
-const (
-	attendSQL = `
-UPDATE QRTZ_RUN R JOIN %s V ON V.ID = R.ID
-   SET R.STARTED_AT = V.STARTED, R.PROGRESS = V.PERCENT, R.MESSAGE = V.MESSAGE1
- WHERE R.STATE = 'RUNNING' AND R.INSTANCE = V.HOLDER`
-
-	toCancelSQL = `SELECT ID FROM QRTZ_RUN WHERE ID IN (?) AND CANCEL_AT IS NOT NULL`
-)
-
-// Underway is what a run that goes on has to say.
-type Underway struct {
-	Run      Run
-	Started  time.Time
-	Progress int // in percent; below 0 if the handler never said
-	Message  string
-}
-
-// Attend writes when runs have started and how far they are, and returns the ids of those of asked that somebody wants cancelled.
-func (s *Store) Attend(ctx context.Context, news []Underway, asked []int64) (cancel []int64, err error) {
-	if len(news) > 0 {
-		rows := make([]any, 0, 5*len(news))
-		for _, u := range news {
-			rows = append(rows, u.Run.ID, u.Run.Instance, u.Started.UnixMilli(), sql.NullInt64{Int64: int64(u.Progress), Valid: u.Progress >= 0},
-				sql.NullString{String: clip(u.Message, MaxMessage), Valid: u.Message != ""})
-		}
-		table, args := values(rows, "ID", "HOLDER", "STARTED", "PERCENT", "MESSAGE1")
-		if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(fmt.Sprintf(attendSQL, table)), args...); err != nil {
-			return nil, fmt.Errorf("attend to runs: %w", err)
-		}
-	}
-	if len(asked) == 0 {
-		return nil, nil
-	}
-	if err := s.selectRows(ctx, s.db, &cancel, toCancelSQL, asked); err != nil {
-		return nil, fmt.Errorf("attend to runs: %w", err)
-	}
-	return cancel, nil
 }

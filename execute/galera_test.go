@@ -264,7 +264,7 @@ func raceForEnds(t *testing.T, n *nodes) {
 				assert.NoError(t, patiently(func() error {
 					late, err := n.stores[1].Complete(context.Background(), []Result{{Run: r, State: Succeeded, Started: at(1), Finished: at(2)}})
 					if err == nil {
-						finished += 1 - late
+						finished += 1 - late.Late
 					}
 					return err
 				}))

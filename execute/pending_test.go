@@ -116,7 +116,7 @@ func TestOnlyItsInstanceWritesAResult(t *testing.T) {
 		result(runs[0], who.ID, Succeeded, ""),
 	})
 	require.NoError(t, err)
-	require.Equal(t, 2, late)
+	require.Equal(t, 2, late.Late)
 	for i, state := range []string{"SUCCEEDED", "RUNNING", "LOST", "FAILED"} {
 		require.Equal(t, state, f.runState(runs[i].ID))
 	}
@@ -124,7 +124,7 @@ func TestOnlyItsInstanceWritesAResult(t *testing.T) {
 		at(1).UnixMilli(), at(2).UnixMilli()))
 	late, err = f.store.Complete(t.Context(), []Result{result(runs[0], who.ID, Failed, "twice")})
 	require.NoError(t, err)
-	require.Equal(t, 1, late)
+	require.Equal(t, 1, late.Late)
 	require.Equal(t, "SUCCEEDED", f.runState(runs[0].ID))
 }
 
@@ -153,7 +153,7 @@ func TestRunsOfAnInstanceThatIsGoneAreLost(t *testing.T) {
 	require.Equal(t, int64(2), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'LOST' AND MESSAGE = 'its node died' AND FINISHED_AT IS NOT NULL`))
 	late, err := f.store.Complete(t.Context(), []Result{{Run: lost[0], State: Succeeded, Started: at(1), Finished: at(2)}})
 	require.NoError(t, err)
-	require.Equal(t, 1, late, "a result after that changes nothing")
+	require.Equal(t, 1, late.Late, "a result after that changes nothing")
 	require.NoError(t, f.store.HandBack(t.Context(), gone, []int64{lost[0].ID}))
 	require.Equal(t, "LOST", f.runState(lost[0].ID))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/qrtz-go/qrtz/internal/text"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -80,22 +81,32 @@ func (s *Store) Abandoned(ctx context.Context) (instances []int64, err error) {
 }
 
 const (
-	heldSQL = `
+	heldPageSQL = `
 SELECT R.ID, R.JOB_ID, R.EXECUTE_ID, COALESCE((SELECT J.JOB_CLASS FROM QRTZ_JOB J WHERE J.ID = R.JOB_ID), '') AS JOB_CLASS,
        R.FIRE_TIME, R.ATTEMPT, COALESCE(R.HOST_IP, '') AS HOST_IP
-  FROM QRTZ_RUN R WHERE R.APPLICATION = ? AND R.STATE = 'RUNNING' AND R.INSTANCE = ? ORDER BY R.ID LIMIT 1000 FOR UPDATE`
+  FROM QRTZ_RUN R WHERE R.APPLICATION = ? AND R.STATE = 'RUNNING' AND R.INSTANCE = ? AND R.ID > ? ORDER BY R.ID LIMIT ?`
 
-	loseSQL = `
-UPDATE QRTZ_RUN SET STATE = 'LOST', FINISHED_AT = ` + schema.NowMillisSQL + `, MESSAGE = ?, OVERLAP_KEY = NULL WHERE ID IN (?)`
+	lockLostSQL = `SELECT R.ID FROM QRTZ_RUN R FORCE INDEX (PRIMARY) WHERE ` + lostSQL + ` ORDER BY R.ID FOR UPDATE`
+
+	lostSQL = `R.ID IN (?) AND R.STATE = 'RUNNING' AND R.INSTANCE = ?`
 
 	recoverSQL = `
 INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, ATTEMPT, STATE, AVAILABLE_AT, FENCE, JOB_DATA, RECOVERS, RECOVERIES)
 SELECT R.APPLICATION, R.JOB_ID, R.EXECUTE_ID, R.FIRE_TIME, R.ATTEMPT + 1, 'PENDING', ` + schema.NowMillisSQL + `, R.FENCE, R.JOB_DATA, R.ID,
        R.RECOVERIES + 1
   FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
- WHERE R.ID IN (?) AND J.RECOVERY <> 0 AND R.RECOVERIES < ? AND R.CANCEL_AT IS NULL
+ WHERE ` + lostSQL + ` AND J.RECOVERY <> 0 AND R.RECOVERIES < ? AND R.CANCEL_AT IS NULL AND R.ATTEMPT < 2147483647
     ON DUPLICATE KEY UPDATE ATTEMPT = VALUES(ATTEMPT)`
+
+	loseSQL = `
+UPDATE QRTZ_RUN R FORCE INDEX (PRIMARY) SET R.STATE = 'LOST', R.FINISHED_AT = ` + schema.NowMillisSQL + `, R.OVERLAP_KEY = NULL,
+       R.MESSAGE = IF(R.ATTEMPT < 2147483647, ?, CONCAT(?, ' (no further attempt: ATTEMPT is at its limit)'))
+ WHERE ` + lostSQL + `
+ ORDER BY R.ID`
 )
+
+// losePage is how many runs are put on record as LOST in one transaction.
+const losePage = 500
 
 // LostRun is a run whose node died while it went.
 type LostRun struct {
@@ -112,36 +123,78 @@ type LostRun struct {
 func (r LostRun) FireTime() time.Time { return time.UnixMilli(r.Fire) }
 
 // Lose puts the RUNNING runs of an instance that is gone on record as LOST and returns them. Those whose job asks for
-// recovery get a new attempt, PENDING at once, in the same transaction.
-func (s *Store) Lose(ctx context.Context, instance int64, why string) ([]LostRun, error) {
-	var lost []LostRun
-	for {
-		some, err := s.loseSome(ctx, instance, why)
+// recovery get a new attempt, PENDING at once, in the same transaction. A run whose recovery the server refuses is LOST
+// without one; a run whose row somebody has locked is left for the next time. Neither costs the others anything.
+func (s *Store) Lose(ctx context.Context, instance int64, why string) (lost []LostRun, err error) {
+	var refused []error // even without a recovery
+	w := &rowwise[LostRun]{store: s, id: func(r LostRun) int64 { return r.ID }, locked: func(...LostRun) {}}
+	w.write = func(ctx context.Context, runs []LostRun) error {
+		some, err := s.loseSome(ctx, instance, why, runs, true)
+		lost = append(lost, some...)
+		return err
+	}
+	w.refused = func(ctx context.Context, run LostRun, refusal error) error {
+		some, err := s.loseOnly(ctx, instance, why, run, refusal)
+		lost = append(lost, some...)
+		if schema.RowFault(err) {
+			refused = append(refused, fmt.Errorf("run %d: %w", run.ID, err))
+			return nil
+		}
+		return err
+	}
+	for after, full := int64(math.MinInt64), true; full; {
+		var page []LostRun
+		err := s.selectRows(ctx, s.db, &page, heldPageSQL, s.app, instance, after, losePage)
+		if full = len(page) == losePage; err == nil && len(page) > 0 {
+			after = page[len(page)-1].ID
+			_, err = w.batch(ctx, page)
+		}
 		if err != nil {
 			return lost, fmt.Errorf("record lost runs: %w", err)
 		}
-		if len(some) == 0 {
-			return lost, nil
-		}
-		lost = append(lost, some...)
 	}
+	if len(refused) > 0 {
+		return lost, fmt.Errorf("%d runs of instance %d cannot be put on record as LOST: %w", len(refused), instance, refused[0])
+	}
+	return lost, nil
 }
 
-func (s *Store) loseSome(ctx context.Context, instance int64, why string) ([]LostRun, error) {
-	var some []LostRun
-	err := schema.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		some = nil
-		if err := s.selectRows(ctx, tx, &some, heldSQL, s.app, instance); err != nil || len(some) == 0 {
+// loseOnly loses a run whose recovery the server has refused.
+func (s *Store) loseOnly(ctx context.Context, instance int64, why string, run LostRun, refusal error) ([]LostRun, error) {
+	why += " (not recovered, since the server refused it: " + text.ASCII(text.Clip(refusal.Error(), 500)) + ")"
+	lost, err := s.loseSome(ctx, instance, why, []LostRun{run}, false)
+	if schema.RowFault(err) {
+		return s.loseSome(ctx, instance, "", []LostRun{run}, false)
+	}
+	return lost, err
+}
+
+// loseSome loses some runs of an instance in one transaction, with or without their recovery.
+func (s *Store) loseSome(ctx context.Context, instance int64, why string, runs []LostRun, recovering bool) (lost []LostRun, err error) {
+	ids, byID := make([]int64, len(runs)), make(map[int64]LostRun, len(runs))
+	for i, run := range runs {
+		ids[i], byID[run.ID] = run.ID, run
+	}
+	err = schema.InPacket(ctx, s.db, func(p *schema.Packet) error {
+		lost = nil
+		scan := func(rows *sqlx.Rows) error {
+			var id int64
+			err := rows.Scan(&id)
+			lost = append(lost, byID[id])
 			return err
 		}
-		ids := make([]int64, len(some))
-		for i, run := range some {
-			ids[i] = run.ID
-		}
-		if err := s.execIn(ctx, tx, loseSQL, why, ids); err != nil {
+		if err := s.addIn(func(q string, a ...any) { p.Select(scan, q, a...) }, lockLostSQL, ids, instance); err != nil {
 			return err
 		}
-		return s.execIn(ctx, tx, recoverSQL, ids, maxRecoveries)
+		if recovering {
+			if err := s.addIn(p.Exec, recoverSQL, ids, instance, maxRecoveries); err != nil {
+				return err
+			}
+		}
+		return s.addIn(p.Exec, loseSQL, why, why, ids, instance)
 	})
-	return some, err
+	if err != nil {
+		return nil, err
+	}
+	return lost, nil
 }

@@ -2,12 +2,14 @@ package execute
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/qrtz-go/qrtz/internal/outage"
+	"github.com/qrtz-go/qrtz/internal/text"
 )
 
 const (
@@ -16,25 +18,30 @@ const (
 	flushEvery = 25 * time.Millisecond
 	flushBatch = 500
 
-	flushTimeout  = 10 * time.Second // for one statement
+	flushTimeout  = 10 * time.Second // for one batch
 	flushMaxPause = 2 * time.Second  // between tries while the database is away
 	lastFlush     = 10 * time.Second // for what is left when stopping
+
+	lockedFirst = time.Second     // until a result whose row was locked is tried again
+	lockedMost  = 5 * time.Second // as that pause grows
 )
 
 // Results collects the results of runs and writes them in batches. What cannot be written is kept
-// until the database is back.
+// until the database is back. Those whose rows another transaction holds are tried again beside the others.
 type Results struct {
-	complete func(context.Context, []Result) (late int, err error)
+	complete func(context.Context, []Result) (Completed, error)
 	log      zerolog.Logger
 
 	full chan struct{} // a batch is full
 
 	mu      sync.Mutex
 	waiting []Result
+	locked  []Result // whose rows another transaction holds
+	said    bool     // that there are such
 }
 
 // NewResults returns a collector that writes with complete.
-func NewResults(complete func(context.Context, []Result) (late int, err error), log zerolog.Logger) *Results {
+func NewResults(complete func(context.Context, []Result) (Completed, error), log zerolog.Logger) *Results {
 	return &Results{complete: complete, log: log, full: make(chan struct{}, 1)}
 }
 
@@ -57,6 +64,8 @@ func (r *Results) Add(result Result) {
 
 // Run writes results until ctx is done, and then what is left, for at most ten seconds.
 func (r *Results) Run(ctx context.Context) {
+	var beside sync.WaitGroup
+	beside.Go(func() { r.retryLocked(ctx) })
 	pacer := outage.New(r.log, "write results")
 	timer := time.NewTimer(flushEvery)
 	defer timer.Stop()
@@ -66,49 +75,132 @@ func (r *Results) Run(ctx context.Context) {
 		case <-r.full:
 		case <-timer.C:
 		}
-		timer.Reset(r.pause(pacer, r.Flush(context.WithoutCancel(ctx))))
+		wrote, err := r.flush(context.WithoutCancel(ctx))
+		timer.Reset(pause(pacer, wrote, err))
 	}
+	beside.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastFlush)
 	defer cancel()
-	for err := r.Flush(last); err != nil; err = r.Flush(last) {
-		select {
-		case <-last.Done():
-			r.log.Error().Err(err).Int("results", r.left()).Msg("stopped before the database took all results; their runs will be LOST")
+	r.finish(last, pacer)
+}
+
+// pause is how long to wait for the next flush. One that had nothing to write says nothing about the database.
+func pause(pacer *outage.Pacer, wrote bool, err error) time.Duration {
+	switch {
+	case err != nil:
+		return pacer.Next(err, flushMaxPause)
+	case wrote:
+		return pacer.Next(nil, flushEvery)
+	default:
+		return flushEvery
+	}
+}
+
+// finish writes what is left until ctx is done, those whose rows are locked, too.
+func (r *Results) finish(ctx context.Context, pacer *outage.Pacer) {
+	for {
+		r.unlock()
+		wrote, err := r.flush(ctx)
+		if err == nil && r.count() == 0 {
 			return
-		case <-time.After(r.pause(pacer, err)):
+		}
+		select {
+		case <-ctx.Done():
+			r.log.Error().Err(err).Int("results", r.count()).Msg("stopped before the database took all results; their runs will be LOST")
+			return
+		case <-time.After(pause(pacer, wrote, err)):
 		}
 	}
 }
 
-func (r *Results) pause(pacer *outage.Pacer, err error) time.Duration {
-	if err == nil {
-		return pacer.Next(nil, flushEvery)
+// retryLocked tries, beside everything else, to write the results whose rows are locked.
+func (r *Results) retryLocked(ctx context.Context) {
+	pacer := outage.New(r.log, "write results whose rows were locked")
+	wait := lockedFirst
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait/2 + rand.N(wait/2)):
+		}
+		some := r.takeLocked()
+		if len(some) == 0 {
+			wait = lockedFirst
+			continue
+		}
+		done, err := r.write(context.WithoutCancel(ctx), some)
+		r.keepLocked(done.Left)
+		pacer.Next(err, lockedMost)
+		if left := len(done.Locked) + len(done.Left); left < len(some) {
+			r.log.Info().Int("results", len(some)-left).Int("left", left).Msg("results whose rows were locked have been written")
+			wait = lockedFirst
+		} else {
+			wait = min(2*wait, lockedMost)
+		}
 	}
-	return pacer.Next(err, flushMaxPause)
 }
 
-// Flush writes everything that waits; what could not be written waits on. What comes in meanwhile is left to the next
-// flush, or a steady stream would be written in batches of one.
+// Flush writes everything that waits, those whose rows were locked, too; what could not be written waits on.
 func (r *Results) Flush(ctx context.Context) error {
+	r.unlock()
+	_, err := r.flush(ctx)
+	return err
+}
+
+// flush writes everything that waits. What comes in meanwhile is left to the next flush, or a steady stream would be
+// written in batches of one.
+func (r *Results) flush(ctx context.Context) (wrote bool, err error) {
 	for left := r.left(); left > 0; {
 		batch := r.take()
+		if len(batch) == 0 {
+			break // somebody else flushes, too
+		}
 		left -= len(batch)
-		late, err := r.write(ctx, batch)
+		done, err := r.write(ctx, batch)
+		r.putBack(done.Left)
 		if err != nil {
-			r.putBack(batch)
-			return err
+			return wrote, err
 		}
-		if late > 0 {
-			r.log.Warn().Int("results", late).Msg("results came too late: their runs had been taken from this instance")
-		}
+		wrote = true
 	}
-	return nil
+	return wrote, nil
 }
 
-func (r *Results) write(ctx context.Context, batch []Result) (late int, err error) {
+// write writes a batch and says what became of it. What is locked is kept for retryLocked.
+func (r *Results) write(ctx context.Context, batch []Result) (Completed, error) {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
-	return r.complete(ctx, batch)
+	done, err := r.complete(ctx, batch)
+	if done.Late > 0 {
+		r.log.Warn().Int("results", done.Late).Msg("results came too late: their runs had been taken from this instance")
+	}
+	r.sayRefused(done.Refused)
+	if r.keepLocked(done.Locked) {
+		r.log.Warn().Int("results", len(done.Locked)).Int64("run", done.Locked[0].Run.ID).
+			Msg("results cannot be written while another transaction holds the rows of their runs; trying again")
+	}
+	return done, err
+}
+
+// sayRefused logs each run whose result is lost, and of those that are stored in part the first.
+func (r *Results) sayRefused(refused []Refused) {
+	stored := 0
+	for _, f := range refused {
+		if f.Stored {
+			if stored++; stored > 1 {
+				continue
+			}
+		}
+		line := r.log.Warn().Int64("run", f.Run.ID).Str("class", f.Run.Class).Str("error", text.Clip(f.Err.Error(), 1<<10))
+		if f.Stored {
+			line.Msg("the server refused the result of a run; it is stored with what the server takes")
+		} else {
+			line.Msg("the server refuses the result of a run in any form; given up, the run will be LOST")
+		}
+	}
+	if stored > 1 {
+		r.log.Warn().Int("results", stored-1).Msg("so are further results")
+	}
 }
 
 func (r *Results) take() []Result {
@@ -121,13 +213,49 @@ func (r *Results) take() []Result {
 }
 
 func (r *Results) putBack(batch []Result) {
+	if len(batch) == 0 {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.waiting = append(batch, r.waiting...)
 }
 
+func (r *Results) takeLocked() []Result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	some := r.locked
+	r.locked = nil
+	if len(some) == 0 {
+		r.said = false
+	}
+	return some
+}
+
+// keepLocked keeps results for later, and tells whether that is worth a word in the log.
+func (r *Results) keepLocked(some []Result) (first bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(some) == 0 {
+		return false
+	}
+	r.locked, first, r.said = append(r.locked, some...), !r.said, true
+	return first
+}
+
+// unlock has the locked ones written with the others.
+func (r *Results) unlock() { r.putBack(r.takeLocked()) }
+
+// left is how many wait to be written by the next flush.
 func (r *Results) left() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.waiting)
+}
+
+// count is how many have not been written.
+func (r *Results) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.waiting) + len(r.locked)
 }

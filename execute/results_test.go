@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,23 +21,43 @@ type writer struct {
 	away    bool
 	hangs   bool
 	late    int
+	locked  []int64 // runs whose rows are
+	refused []int64
 	calls   int
 	batches [][]Result
 }
 
-func (w *writer) complete(ctx context.Context, batch []Result) (int, error) {
+func (w *writer) complete(ctx context.Context, batch []Result) (Completed, error) {
 	if w.hangs {
 		<-ctx.Done()
-		return 0, ctx.Err()
+		return Completed{Left: batch}, ctx.Err()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls++
 	if w.away {
-		return 0, errors.New("away")
+		return Completed{Left: batch}, errors.New("away")
 	}
-	w.batches = append(w.batches, append([]Result(nil), batch...))
-	return w.late, nil
+	done := Completed{Late: w.late}
+	var written []Result
+	for _, r := range batch {
+		switch {
+		case slices.Contains(w.locked, r.Run.ID):
+			done.Locked = append(done.Locked, r)
+		case slices.Contains(w.refused, r.Run.ID):
+			done.Refused = append(done.Refused, Refused{Run: r.Run, Err: errors.New("Error 1366")})
+		default:
+			written = append(written, r)
+		}
+	}
+	w.batches = append(w.batches, written)
+	return done, nil
+}
+
+func (w *writer) lock(ids ...int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.locked = ids
 }
 
 func (w *writer) setAway(away bool) {
@@ -170,5 +191,74 @@ func TestResultsComeBackWhileStopping(t *testing.T) {
 		time.AfterFunc(5*time.Second, func() { w.setAway(false) })
 		stop()
 		require.Len(t, w.written(), 2)
+	})
+}
+
+func TestALockedRowDelaysOnlyItsOwnResult(t *testing.T) {
+	collecting(t, func(t *testing.T, w *writer, r *Results, stop func(), log *bytes.Buffer) {
+		w.lock(2)
+		add(r, 1, 3)
+		rest(flushEvery)
+		require.Equal(t, []int64{1, 3}, w.written())
+		rest(time.Minute)
+		calls := w.calls
+		require.Less(t, calls, 30, "tried now and then")
+		add(r, 4, 1)
+		rest(flushEvery)
+		require.Equal(t, []int64{1, 3, 4}, w.written(), "others go on")
+		require.Equal(t, 1, strings.Count(log.String(), "another transaction holds"), "logged once")
+		w.lock()
+		rest(lockedMost)
+		require.Equal(t, []int64{1, 3, 4, 2}, w.written())
+		require.Contains(t, log.String(), "have been written")
+
+		w.lock(5)
+		add(r, 5, 1)
+		rest(flushEvery)
+		w.lock()
+		stop()
+		require.Equal(t, []int64{1, 3, 4, 2, 5}, w.written(), "what was locked is written when stopping, too")
+	})
+}
+
+func TestARowThatStaysLockedDoesNotKeepANodeFromStopping(t *testing.T) {
+	collecting(t, func(t *testing.T, w *writer, r *Results, stop func(), log *bytes.Buffer) {
+		w.lock(2)
+		add(r, 1, 3)
+		began := time.Now()
+		stop()
+		require.Equal(t, []int64{1, 3}, w.written())
+		require.LessOrEqual(t, time.Since(began), lastFlush+flushTimeout)
+		require.Contains(t, log.String(), "will be LOST")
+	})
+}
+
+func TestARefusedResultIsGivenUpAndLoggedOnce(t *testing.T) {
+	collecting(t, func(t *testing.T, w *writer, r *Results, stop func(), log *bytes.Buffer) {
+		w.refused = []int64{2} // nothing writes yet
+		add(r, 1, 3)
+		rest(time.Minute)
+		require.Equal(t, []int64{1, 3}, w.written())
+		require.Equal(t, 1, w.calls)
+		require.Equal(t, 1, strings.Count(log.String(), "given up"))
+		stop()
+		require.Equal(t, 1, w.calls)
+	})
+}
+
+// A flush that had nothing to write does not end an outage.
+func TestNothingToWriteIsNoSuccess(t *testing.T) {
+	collecting(t, func(t *testing.T, w *writer, r *Results, stop func(), log *bytes.Buffer) {
+		w.setAway(true)
+		add(r, 1, 1)
+		rest(time.Minute)
+		taken := r.take() // as another flush does, which waits for the database itself
+		rest(time.Minute)
+		require.NotContains(t, log.String(), "works again")
+		r.putBack(taken)
+		w.setAway(false)
+		rest(flushMaxPause)
+		require.Contains(t, log.String(), "works again")
+		stop()
 	})
 }

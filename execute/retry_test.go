@@ -36,7 +36,7 @@ func TestARetryIsANewAttemptOfTheSameFire(t *testing.T) {
 
 	late, err = f.store.Complete(t.Context(), []Result{failed(run, at(30))})
 	require.NoError(t, err)
-	require.Equal(t, 1, late, "the same result once more")
+	require.Equal(t, 1, late.Late, "the same result once more")
 	require.Equal(t, int64(2), f.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
 }
 
@@ -190,9 +190,9 @@ func TestNewsOfARunThatHasEndedChangeNothing(t *testing.T) {
 	asked := []int64{runs[0].ID, runs[1].ID}
 	theirs := runs[1]
 	theirs.Instance = other.ID
-	cancel, err := f.store.Attend(t.Context(), []Underway{{runs[0], at(1), 50, "halfway"}, {theirs, at(1), 70, "not mine"}}, asked)
+	attended, err := f.store.Attend(t.Context(), []Underway{{runs[0], at(1), 50, "halfway"}, {theirs, at(1), 70, "not mine"}}, asked)
 	require.NoError(t, err)
-	require.Equal(t, asked[1:], cancel)
+	require.Equal(t, asked[1:], attended.Cancel)
 	require.Equal(t, "done", f.text(`SELECT MESSAGE FROM QRTZ_RUN WHERE PROGRESS = 100`))
 	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'RUNNING' AND PROGRESS IS NULL AND MESSAGE IS NULL`))
 	_, err = f.store.Attend(t.Context(), []Underway{{runs[1], at(1), 70, "mine"}}, nil)

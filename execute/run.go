@@ -29,6 +29,9 @@ type Result struct {
 	Message           string    // the error of a failed run, or what its handler left
 	Progress          int       // in percent; below 0 if the handler never said
 	RetryAt           time.Time // when to try again; zero for never
+
+	tried bool // it may have been written already, by a statement that got no answer
+	held  bool // another transaction held its row when it was last tried
 }
 
 // runRow is a run as columns.

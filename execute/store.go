@@ -55,6 +55,16 @@ func (s *Store) execIn(ctx context.Context, e sqlx.ExecerContext, query string, 
 	return err
 }
 
+// addIn adds a statement that may hold IN (?) with slices to a packet.
+func (s *Store) addIn(add func(query string, args ...any), query string, args ...any) error {
+	query, args, err := sqlx.In(s.prefix.SQL(query), args...)
+	if err != nil {
+		return err
+	}
+	add(query, args...)
+	return nil
+}
+
 // execAlone is execIn outside a transaction, tried again after a deadlock.
 func (s *Store) execAlone(ctx context.Context, query string, args ...any) error {
 	return schema.Again(ctx, func() error { return s.execIn(ctx, s.db, query, args...) })
