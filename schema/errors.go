@@ -19,7 +19,11 @@ const (
 	erRecordChanged        = 1020 // MariaDB snapshot isolation, and Galera
 	erLockWaitTimeout      = 1205
 	erDeadlock             = 1213
-	erIncorrectString      = 1366 // MySQL gives it no class of its own
+	erIncorrectString      = 1366 // MySQL gives it, and what follows, no class of its own
+	erInvalidString        = 1300 // not of the connection's character set
+	erCannotConvert        = 3854 // MySQL: a string, to the column's character set
+	erCannotConvertParam   = 3988
+	erCannotConvertMariaDB = 1977
 )
 
 // Retryable tells whether the server rolled a transaction back because of others, so that running
@@ -40,7 +44,9 @@ func RowFault(err error) bool {
 		return false
 	}
 	class := string(e.SQLState[:2])
-	return class == "22" || class == "23" || isNumber(err, erIncorrectString, erCheckViolatedMariaDB, erCheckViolatedMySQL)
+	return class == "22" || class == "23" || class == "45" || // 45: an operator's trigger
+		isNumber(err, erIncorrectString, erInvalidString, erCannotConvert, erCannotConvertParam, erCannotConvertMariaDB,
+			erCheckViolatedMariaDB, erCheckViolatedMySQL)
 }
 
 // Duplicate tells whether a row was refused because its key exists.
