@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 
 	"github.com/qrtz-go/qrtz/execute"
@@ -36,23 +37,48 @@ type Time struct {
 // Measure makes qrtz's tables in the empty database of a DSN and claims fires there, one claim after another, each from
 // executes of its own size's.
 func Measure(ctx context.Context, dsn string, sizes []Size) ([]Time, error) {
-	db, err := open(dsn)
+	plain, err := openPlain(dsn)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = db.Close() }()
-	if err := store(ctx, db); err != nil {
+	defer func() { _ = plain.Close() }()
+	if err := store(ctx, plain); err != nil {
 		return nil, err
 	}
+	engine, err := open(dsn)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = engine.Close() }()
 	var times []Time
-	for job, size := range sizes {
-		took, err := measure(ctx, db, int64(job+1), size)
+	for i, size := range sizes {
+		job := int64(i + 1)
+		first := time.Now().Add(-24 * time.Hour).Truncate(time.Second)
+		if err := addExecutes(ctx, plain, job, size.Fires, first); err != nil {
+			return nil, err
+		}
+		took, err := measure(ctx, engine, job, size, first)
 		if err != nil {
 			return nil, fmt.Errorf("claims of %d fires: %w", size.Fires, err)
 		}
 		times = append(times, Time{size, percentile(took, 50), percentile(took, 99)})
 	}
 	return times, nil
+}
+
+// openPlain opens a pool for all that is not measured.
+func openPlain(dsn string) (*sqlx.DB, error) {
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, err
+	}
+	cfg.InterpolateParams = true
+	db, err := sqlx.Open("mysql", cfg.FormatDSN())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxIdleConns(4)
+	return db, nil
 }
 
 var who = execute.Instance{HostIP: "claimtime", HostName: "host", ID: 1}
@@ -71,11 +97,7 @@ func store(ctx context.Context, db *sqlx.DB) error {
 }
 
 // measure claims the fires of a job's executes, one of each at a time, again and again. All of them are long due.
-func measure(ctx context.Context, db *sqlx.DB, job int64, size Size) ([]time.Duration, error) {
-	first := time.Now().Add(-24 * time.Hour).Truncate(time.Second)
-	if err := addExecutes(ctx, db, job, size.Fires, first); err != nil {
-		return nil, err
-	}
+func measure(ctx context.Context, db *sqlx.DB, job int64, size Size, first time.Time) ([]time.Duration, error) {
 	s := execute.NewStore(db, schema.DefaultPrefix, app)
 	class := fmt.Sprint("tick", job)
 	due, err := s.Due(ctx, first, first.Add(time.Second/2), nil, func(_ int64, of string) bool { return of == class })

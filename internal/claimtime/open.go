@@ -1,22 +1,18 @@
+//go:build !plain
+
 package claimtime
 
 import (
-	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
+
+	"github.com/qrtz-go/qrtz/schema"
 )
 
-// open opens a pool as the store of a node uses it.
+// open opens connections of the engine's own, as a node uses them.
 func open(dsn string) (*sqlx.DB, error) {
-	cfg, err := mysql.ParseDSN(dsn)
+	link, err := schema.Dial(dsn)
 	if err != nil {
 		return nil, err
 	}
-	cfg.InterpolateParams = true
-	db, err := sqlx.Open("mysql", cfg.FormatDSN())
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(4)
-	db.SetMaxIdleConns(4)
-	return db, nil
+	return link.Pool(4), nil
 }
