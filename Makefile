@@ -15,7 +15,7 @@ SEED     ?= 0
 TORTURE  := cd internal/torture && go run . --duration $(DURATION) --seed $(SEED)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race lint fmt bench bench/compare torture torture-galera torture-mysql torture-mutations check tidy vet fmt/check torture/short db/up db/down database
+.PHONY: help demo test race lint fmt bench bench/compare torture torture-galera torture-mysql torture-mutations check tidy vet fmt/check torture/short db/up db/down database faketime
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z\/-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,20 +43,20 @@ bench: database ## measure: qrtz beside bare SQL, a quarter of an hour (BENCH=--
 bench/compare: database ## measure this state beside an earlier one, in turns (BASE=<commit> ROUNDS=5 LOADS=1)
 	@go run ./internal/bench/compare --base '$(BASE)' --rounds $(ROUNDS) --loads $(LOADS)
 
-torture: database ## a cluster under seeded faults, checked all the while (DURATION=10m SEED=…)
+torture: database faketime ## a cluster under seeded faults, checked all the while (DURATION=10m SEED=…)
 	$(TORTURE)
 
-torture-galera: database ## the same on a Galera cluster of three (installed if need be, when root)
+torture-galera: database faketime ## the same on a Galera cluster of three (installed if need be, when root)
 	@internal/ensure-galera.sh
 	$(TORTURE) --galera
 
-torture-mysql: ## the same on MySQL 9 (fetched and unpacked, not installed)
+torture-mysql: faketime ## the same on MySQL 9 (fetched and unpacked, not installed)
 	server=$$(internal/get-mysql9.sh) && export QRTZ_MYSQLD=$$server && $(TORTURE)
 
-torture-mutations: database ## does the torture find bugs? take safety mechanisms out of a copy, one by one (SEEDS='11 12 13' JOBS=2)
+torture-mutations: database faketime ## does the torture find bugs? take safety mechanisms out of a copy, one by one (SEEDS='11 12 13' JOBS=2)
 	@internal/torture/mutate.sh
 
-torture/short: database
+torture/short: database faketime
 	cd internal/torture && go test -race ./... && go run . --duration 1m
 
 check: fmt/check vet lint tidy race torture/short ## what CI runs
@@ -80,6 +80,9 @@ tidy:
 
 database:
 	@internal/ensure-database.sh
+
+faketime:
+	@internal/ensure-faketime.sh
 
 # Built from source through the Go module proxy, once per version: some minutes.
 $(LINT): .bin/golangci-lint-$(LINT_VERSION)

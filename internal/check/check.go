@@ -24,6 +24,9 @@ type Options struct {
 	// Missing. Zero, the default, is right once all schedules have ended.
 	LateAfter time.Duration
 
+	// Except leaves out jobs whose names begin with it. Empty leaves out none.
+	Except string
+
 	// Off are spans in which fires may be passed over without a trace, as promised for an app, all
 	// nodes or a schedule switched off: what did not happen in them is not expected.
 	Off []Span

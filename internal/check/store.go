@@ -61,7 +61,7 @@ func (a *audit) read(ctx context.Context, db *sqlx.DB) error {
 	}
 	a.onRecord(starts)
 	var executes []executeRow
-	if err := tx.SelectContext(ctx, &executes, a.prefix.SQL(executesSQL), a.opts.App); err != nil {
+	if err := tx.SelectContext(ctx, &executes, a.prefix.SQL(executesSQL), a.opts.App, a.opts.Except, a.opts.Except); err != nil {
 		return fmt.Errorf("read executes: %w", err)
 	}
 	if err := a.readSpans(ctx, tx, executes, starts); err != nil {
@@ -153,7 +153,7 @@ SELECT E.ID, E.STATE, E.STATE_REASON, E.JOB_TYPE, E.CRON, E.ZONE_ID, E.REPEAT_CO
        CAST(UNIX_TIMESTAMP(E.CHANGED_AT) * 1000 AS SIGNED) AS CHANGED_MS,
        E.PID, J.RECOVERY, J.OVERLAP, J.ATTEMPTS, J.HISTORY, J.KEEP_FOR, J.KEEP_RUNS
   FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
- WHERE J.APPLICATION = ? ORDER BY E.ID`
+ WHERE J.APPLICATION = ? AND (? = '' OR J.NAME IS NULL OR J.NAME NOT LIKE CONCAT(?, '%')) ORDER BY E.ID`
 
 // executeRow is an execute as it is stored.
 type executeRow struct {

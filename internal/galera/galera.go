@@ -36,6 +36,8 @@ type Options struct {
 	Dir string
 	// Args are appended to each server's command line.
 	Args []string
+	// Env is added to each server's environment.
+	Env []string
 }
 
 // Cluster is a Galera cluster whose servers die with this process (on Linux also

@@ -35,6 +35,8 @@ type Options struct {
 	Durable bool
 	// Args are appended to the server's command line.
 	Args []string
+	// Env is added to the server's environment.
+	Env []string
 	// User is the account that the server runs as when this process is root, and to
 	// which Dir is given. Empty is root itself.
 	User string
@@ -135,7 +137,7 @@ func (s *Server) spawn(lock *os.File) (*child.Process, error) {
 	// Not CommandContext: the server outlives the context of its start.
 	cmd := exec.Command(s.path, s.args()...) //nolint:noctx // see above
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Dir, cmd.Env = s.opts.Dir, s.environ()
+	cmd.Dir, cmd.Env = s.opts.Dir, append(s.environ(), s.opts.Env...)
 	cmd.ExtraFiles = []*os.File{lock}
 	cmd.SysProcAttr = sysProcAttr(s.opts.detached, s.account)
 	return child.Start(cmd)

@@ -49,11 +49,22 @@ func lieInWait(marks ...string) (int64, *victim) {
 	return id, v
 }
 
-// Pipe passes on what comes until the victim does. How a packet of statements differs from a statement of several: it commits.
+// NewState is whether this connection has been caught.
+func (a *ambush) NewState() any { return new(bool) }
+
+// Cleanup ends a connection that has been caught.
+func (a *ambush) Cleanup(stub *toxics.ToxicStub) {
+	if caught, _ := stub.State.(*bool); caught != nil && *caught {
+		stub.Close()
+	}
+}
+
+// Pipe passes on what comes until the victim does.
 func (a *ambush) Pipe(stub *toxics.ToxicStub) {
 	found, _ := waiting.Load(a.ID)
 	v, _ := found.(*victim)
-	for {
+	caught, _ := stub.State.(*bool)
+	for !*caught {
 		select {
 		case <-stub.Interrupt:
 			return
@@ -67,10 +78,23 @@ func (a *ambush) Pipe(stub *toxics.ToxicStub) {
 				continue
 			}
 			a.spring(stub, chunk)
+			*caught = true
 			close(v.sprung)
-			<-stub.Interrupt // the ambush is over
-			stub.Close()
+		}
+	}
+	swallow(stub)
+}
+
+// swallow takes what comes, also that nothing comes any more, and passes on nothing.
+func swallow(stub *toxics.ToxicStub) {
+	for input := stub.Input; ; {
+		select {
+		case <-stub.Interrupt:
 			return
+		case chunk := <-input:
+			if chunk == nil {
+				input = nil
+			}
 		}
 	}
 }

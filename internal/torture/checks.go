@@ -52,14 +52,20 @@ func (j *judge) ownChecks(ctx context.Context, from time.Time) ([]finding, error
 	if err != nil {
 		return nil, err
 	}
+	fenced, err := j.t.fencedWell()
+	if err != nil {
+		return nil, err
+	}
+	poisoned := func(f finding) bool { return f.execute != 0 && j.t.poisons.has(f.execute) }
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	byRun := map[int64][]*account{}
 	for _, a := range accounts {
 		byRun[a.Run] = append(byRun[a.Run], a)
 	}
-	return slices.Concat(inconsistent, j.afterSwitch(rows), j.changedAfterEnd(rows), contradicted(rows, byRun), twice(byRun),
-		outlived(rows, byRun, j.t.thawed), outOfOrder(rows, accounts), j.instances.fenced(rows), stranded(rows, byRun)), nil
+	return slices.DeleteFunc(slices.Concat(inconsistent, j.afterSwitch(rows), j.changedAfterEnd(rows), contradicted(rows, byRun), twice(byRun),
+		outlived(rows, byRun, j.t.thawed, &j.t.clock), outOfOrder(rows, accounts), j.instances.fenced(rows, &j.t.clock), stranded(rows, byRun),
+		fenced, j.tardy(accounts)), poisoned), nil
 }
 
 // inconsistentSQL lists rows that contradict themselves, or each other. Of app b runs are cleaned away that a LOST or
@@ -128,14 +134,14 @@ func contradicted(rows []runRow, byRun map[int64][]*account) (found []finding) {
 const outliving = 500 * time.Millisecond
 
 // outlived finds handlers that went on, in a process that did not stand still, after their runs had been LOST.
-func outlived(rows []runRow, byRun map[int64][]*account, thawed func(*account) time.Time) (found []finding) {
+func outlived(rows []runRow, byRun map[int64][]*account, thawed func(*account) time.Time, c *serverClock) (found []finding) {
 	for _, r := range rows {
 		if r.State != "LOST" {
 			continue
 		}
 		for _, a := range byRun[r.ID] {
-			from := later(time.UnixMilli(r.FinishedAt.Int64), later(a.startedAt(), thawed(a)))
-			if a.ended && a.Class != stubborn && a.endedAt.Sub(from) > outliving {
+			from := later(time.UnixMilli(r.FinishedAt.Int64), c.atMost(later(a.startedAt(), thawed(a))))
+			if a.ended && a.Class != stubborn && c.atLeast(a.endedAt).Sub(from) > outliving {
 				found = append(found, r.finding("outlived", "LOST at %s, but its handler went on: %s", clock(time.UnixMilli(r.FinishedAt.Int64)), a))
 			}
 		}

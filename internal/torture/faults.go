@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -25,7 +26,9 @@ func (t *torture) kill(ctx context.Context, f fault) {
 	t.onProcess(f, func(p *process) {
 		t.note("SIGKILL %s-%s, back in %s", p.app, p.id, short(f.last))
 		p.kill()
+		end := p.absent.begin()
 		t.wait(ctx, f.last)
+		end()
 		t.comeBack(p) //nolint:contextcheck // a worker lives until it is stopped
 	})
 }
@@ -41,7 +44,9 @@ func (t *torture) freeze(ctx context.Context, f fault) {
 	t.onProcess(f, func(p *process) {
 		t.note("SIGSTOP %s-%s for %s", p.app, p.id, short(f.last))
 		p.freeze()
+		end := p.absent.begin()
 		t.wait(ctx, f.last)
+		end()
 		p.thaw()
 		t.note("SIGCONT %s-%s", p.app, p.id)
 	})
@@ -71,7 +76,7 @@ func (t *torture) upgrade(ctx context.Context, _ fault) {
 		`ALTER TABLE QRTZ_RUN ADD KEY QRTZ_RUN_NEXT_RELEASE (STATE, FIRE_TIME)`,
 		`INSERT INTO QRTZ_SCHEMA (VERSION, NAME) VALUES (1000, 'next release')`,
 	} {
-		if err := t.insist(ctx, ddl); err != nil {
+		if err := t.change(ctx, ddl); err != nil {
 			t.note("not upgraded: %v", err)
 			return
 		}
@@ -82,6 +87,14 @@ func (t *torture) upgrade(ctx context.Context, _ fault) {
 			p.free()
 		}
 	}
+}
+
+// change changes a table while nobody leaves a transaction open: it would wait for that, and everybody for it.
+func (t *torture) change(ctx context.Context, ddl string) error {
+	t.tables.Lock()
+	defer t.tables.Unlock()
+	defer t.changing.begin()()
+	return t.insist(ctx, ddl)
 }
 
 // insist tries a statement again while there is no server to take it.
@@ -118,12 +131,33 @@ func (t *torture) onLine(f fault, do func(l *line, p *process)) {
 	t.note("%s: every line is disturbed already", f.kind.name)
 }
 
+// onWell reserves a worker of whom, and of whose app's others, nothing is wrong, and its line.
+func (t *torture) onWell(f fault, do func(l *line, p *process)) {
+	now := time.Now()
+	for _, i := range f.dice.Perm(len(t.lines)) {
+		l, p := t.lines[i], t.processes[i]
+		alone := slices.ContainsFunc(t.processesOf(p.app), func(other *process) bool { return !t.well(other, now, now) })
+		if alone || !l.reserve() {
+			continue
+		}
+		defer l.free()
+		if p.reserve() {
+			defer p.free()
+			do(l, p)
+			return
+		}
+	}
+	t.note("%s: there is no worker without trouble", f.kind.name)
+}
+
 // cut ends all connections of a worker and refuses new ones.
 func (t *torture) cut(ctx context.Context, f fault) {
 	t.onLine(f, func(l *line, p *process) {
 		t.note("%s-%s is cut off from the database for %s", p.app, p.id, short(f.last))
 		l.cut()
+		end := p.absent.begin()
 		t.wait(ctx, f.last)
+		end()
 		if err := l.join(); err != nil {
 			t.judge.blame("proxy: %v", err)
 		}

@@ -88,12 +88,12 @@ func (in *instances) goneSince(id int64) time.Time {
 }
 
 // fenced finds claims by instances that had lost their rows.
-func (in *instances) fenced(rows []runRow) (found []finding) {
+func (in *instances) fenced(rows []runRow, c *serverClock) (found []finding) {
 	for _, r := range rows {
 		if !r.Instance.Valid || !r.ClaimedAt.Valid {
 			continue
 		}
-		if gone := in.goneSince(r.Instance.Int64); !gone.IsZero() && time.UnixMilli(r.ClaimedAt.Int64).After(gone) {
+		if gone := in.goneSince(r.Instance.Int64); !gone.IsZero() && time.UnixMilli(r.ClaimedAt.Int64).After(gone) && !c.twice(gone) {
 			found = append(found, r.finding("claim when fenced", "claimed at %s by instance %d of %s, which had lost its row by %s",
 				clock(time.UnixMilli(r.ClaimedAt.Int64)), r.Instance.Int64, r.Node.String, clock(gone)))
 		}

@@ -49,10 +49,13 @@ func newJudge(t *torture) *judge {
 }
 
 // blame adds a finding of a fault's.
-func (j *judge) blame(format string, args ...any) {
+func (j *judge) blame(format string, args ...any) { j.blameFor("fault", format, args...) }
+
+// blameFor adds a finding of a kind.
+func (j *judge) blameFor(what, format string, args ...any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.blames = append(j.blames, finding{what: "fault", at: time.Now(), detail: fmt.Sprintf(format, args...)})
+	j.blames = append(j.blames, finding{what: what, at: time.Now(), detail: fmt.Sprintf(format, args...)})
 }
 
 func (j *judge) cleaned(app string, before time.Time) {
@@ -63,7 +66,7 @@ func (j *judge) cleaned(app string, before time.Time) {
 
 // look checks the last while, in which things still go wrong.
 func (j *judge) look(ctx context.Context) error {
-	now := time.Now()
+	now := j.t.clock.atMost(time.Now())
 	late := j.t.pace.lateAfter()
 	found, summary, err := j.findings(ctx, later(j.t.from, now.Add(-2*late)), now, late)
 	if err != nil {
@@ -97,14 +100,14 @@ func (j *judge) findings(ctx context.Context, from, until time.Time, lateAfter t
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	var sums []string
-	for _, a := range j.t.apps {
+	for _, a := range j.t.allApps() {
 		from := later(from, j.cleanedBefore(a.name))
 		passing, err := j.passing(ctx, a.name)
 		if err != nil {
 			return nil, "", err
 		}
 		report, err := check.Run(ctx, j.t.db, string(schema.DefaultPrefix), check.Options{
-			App: a.name, From: from, Until: until, LateAfter: lateAfter, Off: j.offSpans(a.name),
+			App: a.name, From: from, Until: until, LateAfter: lateAfter, Off: j.offSpans(a.name), Except: poisonPrefix,
 			Record: func() ([]check.Start, error) { return j.t.starts(a.name) },
 		})
 		if err != nil {
@@ -188,7 +191,7 @@ SELECT 'unfinished', COALESCE(EXECUTE_ID, 0), FIRE_TIME,
 
 // unfinished removes the jobs that come and go, and lists what is not over yet.
 func (j *judge) unfinished(ctx context.Context) ([]finding, error) {
-	for _, a := range j.t.apps {
+	for _, a := range j.t.allApps() {
 		var names []string
 		if err := j.db.SelectContext(ctx, &names, `SELECT NAME FROM QRTZ_JOB WHERE APPLICATION = ? AND NAME LIKE 'passing%'`, a.name); err != nil {
 			return nil, err

@@ -193,8 +193,10 @@ func (t *torture) crowd(ctx context.Context, f fault) {
 		s.Name = fmt.Sprint(k)
 		j.Schedules = append(j.Schedules, s)
 	}
+	defer t.crowds.begin()()
 	t.note("app %s: %d fires at the same instant, in %s", a.name, len(j.Schedules), short(time.Until(at)))
 	t.try(ctx, "declare", func(ctx context.Context) error { return a.Declare(ctx, j) })
+	sleepUntil(ctx, at.Add(3*time.Second)) // in which others may have to wait for a slot
 }
 
 // cleanHistory deletes what has succeeded in the second app some time ago, as `qrtz history clean` does, while everything
@@ -202,7 +204,7 @@ func (t *torture) crowd(ctx context.Context, f fault) {
 func (t *torture) cleanHistory(ctx context.Context, _ fault) {
 	a := t.apps[len(t.apps)-1]
 	t.note("app %s: clean the history", a.name)
-	t.judge.cleaned(a.name, time.Now().Add(operation-cleanOlder)) // what is deleted is as old as that when it is looked at
+	t.judge.cleaned(a.name, t.clock.atMost(time.Now()).Add(operation-cleanOlder)) // what is deleted is as old as that when it is looked at
 	t.try(ctx, "clean history", func(ctx context.Context) error {
 		_, err := admin.New(t.db, schema.DefaultPrefix).Clean(ctx, admin.Cleaning{OlderThan: cleanOlder, App: a.name, State: "SUCCEEDED"})
 		return err

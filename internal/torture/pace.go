@@ -16,6 +16,7 @@ type pace struct {
 	cut     time.Duration // connections are cut, delayed or dead
 	away    time.Duration // a killed process, before it is started anew
 	off     time.Duration // a switch is N, a schedule paused
+	leap    time.Duration // the database's clock steps forth: further than a fire may be late
 	checks  time.Duration // between two checks
 }
 
@@ -23,7 +24,7 @@ type pace struct {
 var atDefaults = pace{
 	config:  qrtz.Config{DrainTimeout: 10 * time.Second},
 	between: 3 * time.Second,
-	freeze:  time.Minute, outage: 45 * time.Second, cut: 40 * time.Second, away: 40 * time.Second, off: 30 * time.Second,
+	freeze:  time.Minute, outage: 45 * time.Second, cut: 40 * time.Second, away: 40 * time.Second, off: 30 * time.Second, leap: 65 * time.Second,
 	checks: 8 * time.Second,
 }
 
@@ -34,7 +35,7 @@ var inHaste = pace{
 		NodeTimeout: 4500 * time.Millisecond, DrainTimeout: 2 * time.Second,
 	},
 	between: 700 * time.Millisecond,
-	freeze:  12 * time.Second, outage: 9 * time.Second, cut: 8 * time.Second, away: 8 * time.Second, off: 6 * time.Second,
+	freeze:  12 * time.Second, outage: 9 * time.Second, cut: 8 * time.Second, away: 8 * time.Second, off: 6 * time.Second, leap: 13 * time.Second,
 	checks: 5 * time.Second,
 }
 

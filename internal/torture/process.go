@@ -19,9 +19,12 @@ import (
 type process struct {
 	app, id string
 	spec    workerSpec
+	line    *line // nil if it reaches the database directly
 	dir     string
 
 	trouble
+	absent spans // when it was dead or stood still, or was cut off
+
 	mu     sync.Mutex
 	lives  int
 	child  *child.Process // the present life; nil before the first
@@ -32,7 +35,7 @@ func (p *process) start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lives++
-	p.spec.Record = filepath.Join(p.dir, fmt.Sprintf("%s-%s-%d.jsonl", p.app, p.id, p.lives))
+	p.spec.Record = filepath.Join(p.dir, p.nameOfLife()+".jsonl")
 	spec, err := json.Marshal(p.spec)
 	if err != nil {
 		return err
@@ -49,10 +52,22 @@ func (p *process) start() error {
 	cmd := exec.CommandContext(context.Background(), self)
 	cmd.Env = append(os.Environ(), workerEnv+"="+string(spec))
 	cmd.Stdout, cmd.Stderr = log, log
+	if p.spec.Namespace {
+		cmd.SysProcAttr = ownNamespace()
+	}
 	if p.child, err = child.Start(cmd); err != nil {
 		return fmt.Errorf("start %s-%s: %w", p.app, p.id, err)
 	}
 	return nil
+}
+
+func (p *process) nameOfLife() string { return fmt.Sprintf("%s-%s-%d", p.app, p.id, p.lives) }
+
+// lifeName is how its present life is called in the records.
+func (p *process) lifeName() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.nameOfLife()
 }
 
 // life is the present one; nil before the first.

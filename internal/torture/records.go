@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,6 +24,13 @@ type records struct {
 	read    map[string]int64 // how much of each file has been
 	all     []*account       // in order of reading: of each process, in order of start
 	pending map[startKey]*account
+	heard   []*saying
+}
+
+// saying is what a process has said of its place in the cluster.
+type saying struct {
+	what, life string
+	at         time.Time
 }
 
 // startKey names a start of a handler.
@@ -98,6 +106,10 @@ func (r *records) readOn(file string) error {
 }
 
 func (r *records) add(life string, e entry) {
+	if e.Said != "" {
+		r.heard = append(r.heard, &saying{e.Said, life, time.UnixMicro(e.At)})
+		return
+	}
 	key := startKey{life, e.Start}
 	if e.End {
 		if a := r.pending[key]; a != nil {
@@ -106,10 +118,29 @@ func (r *records) add(life string, e entry) {
 		}
 		return
 	}
-	parts := strings.Split(life, "-") // app-node-life
-	a := &account{entry: e, app: parts[0], node: parts[1], life: life}
+	app, place := placeOf(life)
+	a := &account{entry: e, app: app, node: place, life: life}
+	if e.Node != "" {
+		a.node = e.Node
+	}
 	r.all = append(r.all, a)
 	r.pending[key] = a
+}
+
+// said is all that processes have said.
+func (r *records) said() ([]*saying, error) {
+	if _, err := r.update(); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.heard[:len(r.heard):len(r.heard)], nil
+}
+
+// placeOf is the app and the place of a life: app-place-life.
+func placeOf(life string) (app, place string) {
+	parts := strings.Split(life, "-")
+	return parts[0], parts[1]
 }
 
 // starts are the accounts of an app, as package check wants them. Of a handler that stood still with
@@ -121,12 +152,14 @@ func (t *torture) starts(app string) ([]check.Start, error) {
 	}
 	var starts []check.Start
 	for _, a := range all {
-		if a.app != app {
+		if a.app != app || t.poisons.has(a.Execute) {
 			continue
 		}
-		s := check.Start{ExecuteID: a.Execute, FireTime: a.fire(), StartedAt: a.startedAt(), Attempt: a.Attempt, Node: a.node}
-		if a.ended && !t.processOf(a).stoodStill(s.StartedAt, a.endedAt) {
-			s.FinishedAt = a.endedAt
+		s := check.Start{
+			ExecuteID: a.Execute, FireTime: a.fire(), StartedAt: t.clock.atMost(a.startedAt()), Attempt: a.Attempt, Node: a.node,
+		}
+		if a.ended && !t.processOf(a.life).stoodStill(a.startedAt(), a.endedAt) {
+			s.FinishedAt = t.clock.atMost(a.endedAt)
 		}
 		starts = append(starts, s)
 	}
@@ -134,13 +167,15 @@ func (t *torture) starts(app string) ([]check.Start, error) {
 }
 
 // thawed is when the process of a handler last went on after standing still, before the handler ended.
-func (t *torture) thawed(a *account) time.Time { return t.processOf(a).thawed(a.endedAt) }
+func (t *torture) thawed(a *account) time.Time { return t.processOf(a.life).thawed(a.endedAt) }
 
-func (t *torture) processOf(a *account) *process {
-	for _, p := range t.processes {
-		if p.app == a.app && p.id == a.node {
+// processOf is the process that had a life.
+func (t *torture) processOf(life string) *process {
+	app, place := placeOf(life)
+	for _, p := range slices.Concat(t.processes, t.calm, t.guests, t.twins) {
+		if p.app == app && p.id == place {
 			return p
 		}
 	}
-	panic("account of an unknown process " + a.life)
+	panic("account of an unknown process " + life)
 }

@@ -32,12 +32,12 @@ func (s oneServer) DSN(_ int, database string) string       { return s.Server.DS
 func (s oneServer) Kill(int)                                { s.Server.Kill() }
 func (s oneServer) Rejoin(ctx context.Context, _ int) error { return s.Restart(ctx) }
 
-func startServer(ctx context.Context, dir string) (servers, error) {
+func startServer(ctx context.Context, dir string, env []string) (servers, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	server, err := mysqld.Start(ctx, mysqld.Options{Dir: dir, Port: port})
+	server, err := mysqld.Start(ctx, mysqld.Options{Dir: dir, Port: port, Env: env})
 	if err != nil {
 		return nil, err
 	}
@@ -59,11 +59,11 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("find a free port: %w", err)
 }
 
-func startGalera(ctx context.Context, dir string) (servers, error) {
+func startGalera(ctx context.Context, dir string, env []string) (servers, error) {
 	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // user mysql must be able to enter it
 		return nil, err
 	}
-	cluster, err := galera.Start(ctx, galera.Options{Dir: dir})
+	cluster, err := galera.Start(ctx, galera.Options{Dir: dir, Env: env})
 	if err != nil {
 		return nil, err
 	}

@@ -127,13 +127,14 @@ func (t *torture) slowed(ctx context.Context, f fault, p *process) (quick func()
 
 // switched throws a switch to N and back, and has it on record by the database's clock between which times nobody may claim.
 func (t *torture) switched(ctx context.Context, a *appUnder, node string, meanwhile func(), query string, args ...any) {
-	off := func(state string) error { return t.insist(ctx, query, append([]any{state}, args...)...) }
-	before := time.Now().Truncate(time.Millisecond) // as exactly as the server notes it
+	off := func(state string) error { return t.timed(ctx, a.name, query, append([]any{state}, args...)...) }
+	begun := time.Now()
+	before := t.clock.atLeast(time.Now()).Truncate(time.Millisecond) // as exactly as the server notes it
 	if err := off("N"); err != nil {
 		t.judge.blame("switch off: %v", err)
 		return
 	}
-	s := &switchOff{app: a.name, node: node, before: before, from: t.databaseTime(ctx)}
+	s := &switchOff{app: a.name, node: node, begun: begun, before: before, from: t.databaseTime(ctx)}
 	if !s.from.IsZero() {
 		s.from = s.from.Add(t.replication())
 	}
@@ -143,7 +144,7 @@ func (t *torture) switched(ctx context.Context, a *appUnder, node string, meanwh
 	if err := off("Y"); err != nil {
 		t.judge.blame("switch on: %v", err)
 	}
-	s.over(time.Now())
+	s.over(t.clock.atMost(time.Now()))
 }
 
 // replication is how long a committed switch may take to reach the server that a worker is connected to. On a single
@@ -170,8 +171,18 @@ type switchOff struct {
 	app, node    string // node is empty if all of the app's are meant
 	before, from time.Time
 
+	begun time.Time // by our clock
+
 	mu           sync.Mutex
 	until, after time.Time
+	ended        time.Time // by our clock
+}
+
+// thrown is when it was off, by our clock.
+func (s *switchOff) thrown() span {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return span{s.begun, s.ended}
 }
 
 func (s *switchOff) end(at time.Time) {
@@ -183,7 +194,7 @@ func (s *switchOff) end(at time.Time) {
 func (s *switchOff) over(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.after = at
+	s.after, s.ended = at, time.Now()
 }
 
 func (s *switchOff) outer() span {
@@ -223,7 +234,7 @@ func (j *judge) afterSwitch(rows []runRow) (found []finding) {
 			continue
 		}
 		for _, s := range j.switches {
-			if s.forbids(r) {
+			if s.forbids(r) && !j.t.clock.twice(time.UnixMilli(r.ClaimedAt.Int64)) {
 				found = append(found, r.finding("claim after a switch", "claimed at %s by %s, which was off since %s",
 					clock(time.UnixMilli(r.ClaimedAt.Int64)), r.Node.String, clock(s.from)))
 			}

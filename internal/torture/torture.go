@@ -37,8 +37,21 @@ type torture struct {
 	processes []*process
 	lines     []*line // of each process
 	apps      []*appUnder
+	calmApp   *appUnder  // whose workers and rows nobody touches
+	calm      []*process // its workers, and others that nobody touches
+	guests    []*process // come and go
+	twins     []*process // likewise, two at a time
+	twinning  trouble
 	records   *records
 	judge     *judge
+
+	clock    serverClock
+	stalls   stalls
+	locks    locks
+	poisons  poisons
+	tables   sync.RWMutex // read while somebody leaves a transaction open
+	changing spans        // of tables
+	crowds   spans        // many fires at once
 
 	from, until time.Time // of all lasting schedules
 	serverDown  trouble
@@ -65,8 +78,8 @@ func newTorture(dir string, duration time.Duration, seed uint64, only string, t 
 }
 
 // begin starts servers and workers and declares the schedules.
-func (t *torture) begin(ctx context.Context, start func(context.Context, string) (servers, error)) (err error) {
-	if t.servers, err = start(ctx, filepath.Join(t.dir, "db")); err != nil {
+func (t *torture) begin(ctx context.Context, start func(context.Context, string, []string) (servers, error)) (err error) {
+	if t.servers, err = start(ctx, filepath.Join(t.dir, "db"), t.serverEnv()); err != nil {
 		return err
 	}
 	t.down = make([]bool, t.servers.Nodes())
@@ -77,9 +90,12 @@ func (t *torture) begin(ctx context.Context, start func(context.Context, string)
 	t.from = time.Now().Add(5 * time.Second)
 	t.until = t.from.Add(t.duration)
 	for _, name := range []string{"a", "b"} {
-		if err := t.addApp(ctx, name, dice); err != nil {
+		if err := t.addApp(ctx, name, lastingJobs(dice, t.from, t.until)); err != nil {
 			return fmt.Errorf("app %s: %w", name, err)
 		}
+	}
+	if err := t.addCalmApps(ctx, dice); err != nil {
+		return err
 	}
 	t.records = newRecords(t.dir)
 	t.judge = newJudge(t)
@@ -91,7 +107,7 @@ func (t *torture) begin(ctx context.Context, start func(context.Context, string)
 			return err
 		}
 	}
-	return nil
+	return t.addCalmWorkers() //nolint:contextcheck // likewise
 }
 
 func (t *torture) openDatabase(ctx context.Context) error {
@@ -113,11 +129,13 @@ func (t *torture) openDatabase(ctx context.Context) error {
 	}
 	t.db = sql.OpenDB(&anyServer{t: t})
 	t.db.SetMaxIdleConns(4)
-	_, err = schema.Up(ctx, t.db, schema.DefaultPrefix)
-	return err
+	if _, err = schema.Up(ctx, t.db, schema.DefaultPrefix); err != nil {
+		return err
+	}
+	return t.makeProbe(ctx)
 }
 
-func (t *torture) addApp(ctx context.Context, name string, dice *rand.Rand) error {
+func (t *torture) addApp(ctx context.Context, name string, jobs []qrtz.Job) error {
 	cfg := t.pace.config
 	cfg.App = name
 	s, err := qrtz.Open(t.db, cfg)
@@ -126,7 +144,7 @@ func (t *torture) addApp(ctx context.Context, name string, dice *rand.Rand) erro
 	}
 	a := &appUnder{name: name, Scheduler: s}
 	t.apps = append(t.apps, a)
-	jobs, schedules := lastingJobs(dice, t.from, t.until), 0
+	schedules := 0
 	for _, j := range jobs {
 		schedules += len(j.Schedules)
 	}
@@ -150,13 +168,18 @@ func (t *torture) addWorker(app, id string, workers int, seed uint64) error {
 	if dsn, err = redirected(dsn, l.addr()); err != nil {
 		return err
 	}
-	cfg := t.pace.config
-	p := &process{app: app, id: id, dir: t.dir, spec: workerSpec{
-		DSN: dsn, App: app, ID: id, Workers: workers, Seed: seed,
-		Poll: cfg.PollInterval, Misfire: cfg.MisfireInterval, MisfireAfter: cfg.MisfireAfter, NodeTimeout: cfg.NodeTimeout, Drain: cfg.DrainTimeout,
-	}}
+	p := t.newProcess(app, id, dsn, workers, seed)
+	p.line = l
 	t.processes, t.lines = append(t.processes, p), append(t.lines, l)
 	return p.start()
+}
+
+func (t *torture) newProcess(app, id, dsn string, workers int, seed uint64) *process {
+	cfg := t.pace.config
+	return &process{app: app, id: id, dir: t.dir, spec: workerSpec{
+		DSN: dsn, App: app, ID: id, Workers: workers, Seed: seed, NodeTimeout: t.pace.nodeTimeout(),
+		Poll: cfg.PollInterval, Misfire: cfg.MisfireInterval, MisfireAfter: cfg.MisfireAfter, Drain: cfg.DrainTimeout,
+	}}
 }
 
 // run carries out the plan, checks all the while, heals everything, and checks again when all is done.
@@ -172,6 +195,14 @@ func (t *torture) run(ctx context.Context) error {
 		}
 	})
 	checks.Go(func() { t.judge.instances.watch(ctx, t.judge.db) })
+	checks.Go(func() { t.clock.watch(ctx, t.judge.db) })
+	for i, dsn := range t.dsns {
+		checks.Go(func() {
+			if err := t.stalls.watch(ctx, dsn, i); err != nil {
+				cancel(err)
+			}
+		})
+	}
 	start := t.from.Add(2 * time.Second)
 	for _, f := range faults {
 		if !sleepUntil(ctx, start.Add(f.at)) {
@@ -210,7 +241,7 @@ func (t *torture) watch(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
-		for _, p := range t.processes {
+		for _, p := range slices.Concat(t.processes, t.calm) {
 			if err := p.died(); err != nil {
 				return err
 			}
@@ -239,9 +270,10 @@ func (t *torture) settle(ctx context.Context) (left []finding, err error) {
 // stopAll stops the workers in order.
 func (t *torture) stopAll() error {
 	t.note("stopping all workers")
-	errs := make([]error, len(t.processes))
+	processes := slices.Concat(t.processes, t.calm)
+	errs := make([]error, len(processes))
 	var all sync.WaitGroup
-	for i, p := range t.processes {
+	for i, p := range processes {
 		all.Go(func() { errs[i] = p.stop(stopLimit + t.pace.config.DrainTimeout) })
 	}
 	all.Wait()
@@ -250,7 +282,7 @@ func (t *torture) stopAll() error {
 
 // end leaves nothing behind but the directory. It does so though ctx may have ended.
 func (t *torture) end(ctx context.Context) error {
-	for _, p := range t.processes {
+	for _, p := range slices.Concat(t.processes, t.calm, t.guests, t.twins) {
 		if p.life() != nil {
 			p.kill()
 		}
@@ -283,6 +315,11 @@ func sleepUntil(ctx context.Context, at time.Time) bool {
 	case <-timer.C:
 		return true
 	}
+}
+
+// placesOf are the workers of an app, also of one that nobody touches.
+func (t *torture) placesOf(app string) []*process {
+	return slices.DeleteFunc(slices.Concat(t.processes, t.calm), func(p *process) bool { return p.app != app })
 }
 
 func (t *torture) processesOf(app string) []*process {

@@ -17,7 +17,11 @@ func through(toxic toxics.Toxic, texts ...string) (got []string) {
 		in <- &stream.StreamChunk{Data: []byte(text)}
 	}
 	close(in)
-	toxic.Pipe(toxics.NewToxicStub(in, out))
+	stub := toxics.NewToxicStub(in, out)
+	if stateful, ok := toxic.(toxics.StatefulToxic); ok {
+		stub.State = stateful.NewState()
+	}
+	toxic.Pipe(stub)
 	for chunk := range out {
 		got = append(got, string(chunk.Data))
 	}
@@ -52,9 +56,10 @@ func TestAnAmbushIsSprungOnce(t *testing.T) {
 	for _, text := range []string{"SELECT 1", string(framed), "SELECT 2"} {
 		in <- &stream.StreamChunk{Data: []byte(text)}
 	}
-	stub := toxics.NewToxicStub(in, out)
+	stub, toxic := toxics.NewToxicStub(in, out), &ambush{ID: id, How: refused}
+	stub.State = toxic.NewState()
 	ended := make(chan struct{})
-	go func() { (&ambush{ID: id, How: refused}).Pipe(stub); close(ended) }()
+	go func() { toxic.Pipe(stub); close(ended) }()
 	<-v.sprung
 	require.Equal(t, "SELECT 1", string((<-out).Data))
 	got := (<-out).Data
@@ -63,5 +68,7 @@ func TestAnAmbushIsSprungOnce(t *testing.T) {
 	require.Empty(t, out, "what comes after it is swallowed")
 	stub.Interrupt <- struct{}{}
 	<-ended
+	toxic.Cleanup(stub)
+	require.True(t, stub.Closed())
 	require.Equal(t, []string{string(framed)}, through(&ambush{ID: id, How: refused}, string(framed)), "nobody else is caught")
 }

@@ -17,9 +17,6 @@ import (
 	"github.com/qrtz-go/qrtz"
 )
 
-// knownToFail is set to run tests of what the engine is known to do wrong.
-const knownToFail = "QRTZ_TORTURE_KNOWN"
-
 // underTest is a torture without faults, with a database, for what a test does to one scheduler.
 func underTest(t *testing.T) *torture {
 	t.Helper()
@@ -31,7 +28,7 @@ func underTest(t *testing.T) *torture {
 	require.NoError(t, err)
 	one := newTorture(dir, time.Minute, 1, "", newTimeline(io.Discard))
 	t.Cleanup(func() { require.NoError(t, one.end(context.Background()), os.RemoveAll(dir)) })
-	one.servers, err = startServer(t.Context(), dir+"/db")
+	one.servers, err = startServer(t.Context(), dir+"/db", nil)
 	require.NoError(t, err)
 	one.down = make([]bool, 1)
 	require.NoError(t, one.openDatabase(t.Context()))

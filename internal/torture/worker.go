@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -30,6 +31,9 @@ type workerSpec struct {
 
 	Poll, Misfire, MisfireAfter, NodeTimeout, Drain time.Duration
 
+	Pool      int  `json:",omitempty"` // connections at most; 0 for as many as it likes
+	Namespace bool `json:",omitempty"` // process ids are its own
+
 	Record string // file for the handlers' own account
 	Seed   uint64 // of its clock
 }
@@ -44,10 +48,17 @@ func (s workerSpec) config(log *zerolog.Logger) qrtz.Config {
 
 func workerMain(text string) int {
 	var spec workerSpec
+	zerolog.TimeFieldFormat = time.RFC3339Nano
 	log := zerolog.New(os.Stderr).With().Timestamp().Int("pid", os.Getpid()).Logger()
 	if err := json.Unmarshal([]byte(text), &spec); err != nil {
 		log.Error().Err(err).Msg("spec")
 		return 2
+	}
+	if spec.Namespace {
+		if err := ownProc(); err != nil {
+			log.Error().Err(err).Msg("/proc")
+			return 2
+		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -65,18 +76,20 @@ func work(ctx context.Context, spec workerSpec, log zerolog.Logger) (err error) 
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	db.SetMaxIdleConns(8)
+	db.SetMaxOpenConns(spec.Pool)
 	record, err := os.OpenFile(spec.Record, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, record.Close()) }()
 
-	s, err := qrtz.Open(db, spec.config(&log))
+	w := &worker{record: record}
+	told := log.Hook(zerolog.HookFunc(w.hear))
+	s, err := qrtz.Open(db, spec.config(&told))
 	if err != nil {
 		return err
 	}
-	w := &worker{record: record}
-	for class, behave := range classes() {
+	for class, behave := range classes(db, spec.NodeTimeout) {
 		qrtz.Handle(s, class, func(ctx context.Context, r *qrtz.Run, _ struct{}) error { return w.carryOut(ctx, r, behave) })
 	}
 	for { // as a supervisor does: a database that is away when a process starts is an error
@@ -117,7 +130,22 @@ type entry struct {
 	Attempt  int    `json:",omitempty"`
 	Recovers int64  `json:",omitempty"`
 	Fence    int64  `json:",omitempty"`
+	Node     string `json:",omitempty"` // as the handler was told
+	Said     string `json:",omitempty"` // by the scheduler, in its log; then nothing of the above
 }
+
+// hear keeps what the scheduler says of its place in the cluster.
+func (w *worker) hear(_ *zerolog.Event, _ zerolog.Level, message string) {
+	if message == joined || strings.HasPrefix(message, fenced) {
+		w.write(entry{Said: message, At: time.Now().UnixMicro()})
+	}
+}
+
+// What the scheduler says when it has joined the cluster, and how it begins when it has lost its place.
+const (
+	joined = "joined"
+	fenced = "fenced"
+)
 
 type worker struct {
 	starts atomic.Int64
@@ -143,7 +171,7 @@ func (w *worker) carryOut(ctx context.Context, r *qrtz.Run, behave behaviour) (e
 	n := w.starts.Add(1)
 	w.write(entry{
 		Start: n, At: time.Now().UnixMicro(), Run: r.ID, Job: r.JobID, Class: r.Class, Execute: r.ExecuteID, Fire: r.FireTime.UnixMilli(),
-		Attempt: r.Attempt, Recovers: r.RecoveryOf, Fence: r.Fence,
+		Attempt: r.Attempt, Recovers: r.RecoveryOf, Fence: r.Fence, Node: r.Node,
 	})
 	ok := false
 	defer func() { w.write(entry{Start: n, End: true, Ok: ok, At: time.Now().UnixMicro()}) }()
@@ -158,9 +186,12 @@ const stubborn = "stubborn"
 // behaviour is what a handler of a class does.
 type behaviour func(ctx context.Context, r *qrtz.Run) error
 
+// refusedMessage is a text that QRTZ_RUN takes for no message, by a constraint of ours.
+const refusedMessage = "refused by the table"
+
 var errFailed = errors.New("failed, as it does now and then")
 
-func classes() map[string]behaviour {
+func classes(db *sql.DB, nodeTimeout time.Duration) map[string]behaviour {
 	return map[string]behaviour{
 		"quick": func(ctx context.Context, _ *qrtz.Run) error { return pass(ctx, upTo(20*time.Millisecond)) },
 		"slow": func(ctx context.Context, r *qrtz.Run) error {
@@ -195,6 +226,21 @@ func classes() map[string]behaviour {
 				return nil
 			}
 			return pass(ctx, upTo(9*time.Second))
+		},
+		"holding": func(ctx context.Context, _ *qrtz.Run) error { // a transaction of the pool that the scheduler was given
+			tx, err := db.BeginTx(ctx, nil)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = tx.Rollback() }() // nothing was done in it
+			return pass(ctx, nodeTimeout*7/10)
+		},
+		"refused": func(_ context.Context, r *qrtz.Run) error { // the table refuses what it says
+			r.Message(pick(rand.New(rand.NewPCG(uint64(r.ID), 6)), refusedMessage, "\U0001F980 a crab"))
+			if r.ID%3 == 0 {
+				return fmt.Errorf("%w: %s", errFailed, refusedMessage)
+			}
+			return nil
 		},
 		stubborn: func(ctx context.Context, _ *qrtz.Run) error { // outlives its timeout and does not care
 			if rand.IntN(20) == 0 {
