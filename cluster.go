@@ -13,7 +13,6 @@ import (
 type cluster struct {
 	*node.Member
 	clock *node.Clock
-	nodes *node.Store
 }
 
 func (c cluster) Now() time.Time { return c.clock.Now() }
@@ -25,7 +24,7 @@ func (c cluster) Self() execute.Instance {
 
 func (c cluster) Claiming() bool {
 	v := c.Member.View()
-	return v.Claiming() && !c.Fenced()
+	return v.Claiming() && c.Holds(v.Me.Instance)
 }
 
 func (c cluster) Switches() (appOn, nodeOn bool) {
@@ -61,18 +60,6 @@ func (c cluster) MayOwn() func(id int64) bool {
 func (c cluster) View(ctx context.Context) (node.View, error) {
 	err := c.Refresh(ctx)
 	return c.Member.View(), err
-}
-
-// SyncSwitches writes only if there is something to bring in line: at rest it costs one statement.
-func (c cluster) SyncSwitches(ctx context.Context) error {
-	if v, err := c.View(ctx); err != nil || !v.SwitchesDiffer() {
-		return err
-	}
-	return c.nodes.SyncSwitches(ctx)
-}
-
-func (c cluster) Bury(ctx context.Context, deadline time.Time) ([]node.Node, error) {
-	return c.nodes.Bury(ctx, deadline)
 }
 
 // version is that of this module in the running program, as far as the build tells.

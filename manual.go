@@ -70,6 +70,11 @@ func (m *Manual) RunDue(ctx context.Context) (told []Event, next time.Time, err 
 	}
 	if err == nil {
 		err = s.poller.RunDue(ctx, func(ctx context.Context, r execute.Run) error {
+			if !s.member.Holds(r.Instance) { // a handler before it took long, and nothing beats meanwhile
+				if err := s.member.Beat(ctx); err != nil {
+					return err
+				}
+			}
 			s.carryOut(r, s.clock.Now()) //nolint:contextcheck // a run ends with its session, not with its caller
 			return s.results.Flush(ctx)
 		})

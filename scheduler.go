@@ -44,7 +44,7 @@ func Open(db *sql.DB, cfg Config) (*Scheduler, error) {
 		db:       dbx,
 		handlers: map[string]handler{},
 		pool:     pool.New(cfg.Workers),
-		clock:    node.NewClock(dbx, cfg.Wall),
+		clock:    node.NewClock(dbx, cfg.Wall, *cfg.Logger),
 		apps:     app.NewStore(dbx, prefix, cfg.App),
 		executes: execute.NewStore(dbx, prefix, cfg.App),
 	}

@@ -48,11 +48,11 @@ func newSession(s *Scheduler) *session {
 	one.events, one.hooks = newEvents(log), s.cfg.Hooks
 	one.tell = one.events.tell
 	one.runs, one.cancelRuns = context.WithCancelCause(context.Background())
-	one.member = node.NewMember(s.db, prefix, s.cfg.App, s.clock, node.Config{
+	one.member = node.NewMember(s.db, s.db, prefix, s.cfg.App, s.clock, node.Config{
 		ID: s.cfg.NodeID, Classes: s.classes(), Version: version(), Log: log, Wall: s.cfg.Wall,
 		BeatEvery: s.cfg.PollInterval, Timeout: s.cfg.NodeTimeout, OnFenced: one.endRuns, Settle: one.settle,
 	})
-	here := cluster{one.member, s.clock, node.NewStore(s.db, prefix, s.cfg.App)}
+	here := cluster{one.member, s.clock}
 	one.results = execute.NewResults(s.executes.Complete, log)
 	one.loader = newLoader(s.executes)
 	one.poller = poller.New(s.executes, here, s.pool, poller.Config{
@@ -61,7 +61,7 @@ func newSession(s *Scheduler) *session {
 	})
 	one.misfire = misfire.New(s.apps, here, s.executes, misfire.Config{
 		Interval: s.cfg.MisfireInterval, MisfireAfter: s.cfg.MisfireAfter,
-		NodeTimeout: s.cfg.NodeTimeout, BeatEvery: s.cfg.PollInterval, Log: log,
+		Log:       log,
 		Unhandled: one.unhandled, Skipped: one.tellSkipped, Lost: one.tellLost,
 	})
 	return one
@@ -158,16 +158,16 @@ func (s *session) endRuns(cause error) {
 	s.runs, s.cancelRuns = context.WithCancelCause(context.Background())
 }
 
-// carryOut runs the handler of a run in the calling goroutine and hands in the result. A run whose instance
-// has been fenced is not started: it may be running elsewhere.
+// carryOut runs the handler of a run in the calling goroutine and hands in the result. A run is started only while the lease of
+// the instance that claimed it lasts, at this moment: else it may be running elsewhere.
 func (s *session) carryOut(r execute.Run, startedAt time.Time) {
 	ctx, cancel := s.runContext(r) // before the check: an instance that is fenced after it cancels this context
 	defer cancel(nil)
-	self := s.member.Self()
-	if r.Instance != self.Instance || s.member.Fenced() {
-		s.cfg.Logger.Warn().Int64("run", r.ID).Msg("not started: the instance that claimed it has lost its place in the cluster")
+	if !s.member.Holds(r.Instance) {
+		s.giveUp(r)
 		return
 	}
+	self := s.member.Self()
 	a := &active{run: r, startedAt: startedAt, cancel: cancel, progress: -1, unsaid: true}
 	a.run.Data = nil // it is the handler's alone, and may be large
 	s.active.add(a)
@@ -184,6 +184,11 @@ func (s *session) carryOut(r execute.Run, startedAt time.Time) {
 		s.results.Add(result)
 		s.tellFinished(result)
 	})
+}
+
+// giveUp is told of a run that was claimed by an instance whose lease is over, and has therefore not been started.
+func (s *session) giveUp(r execute.Run) {
+	s.cfg.Logger.Warn().Int64("run", r.ID).Msg("not started: the instance that claimed it has lost its place in the cluster")
 }
 
 // runContext ends with its cause when the run is cancelled, fenced or drained, and when it times out.

@@ -4,6 +4,8 @@ package app
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,14 +29,26 @@ func NewStore(db *sqlx.DB, prefix schema.Prefix, app string) *Store {
 	return &Store{db: db, prefix: prefix, app: app}
 }
 
+const intervalSQL = `SELECT TIME_INTERVAL FROM QRTZ_APP WHERE APPLICATION = ?`
+
 const registerSQL = `
 INSERT INTO QRTZ_APP (APPLICATION, STATE, TIME_PRE, TIME_NEXT, TIME_INTERVAL) VALUES (?, 'Y', -1, 0, ?)
     ON DUPLICATE KEY UPDATE TIME_INTERVAL = VALUES(TIME_INTERVAL), SWITCHED_AT = SWITCHED_AT`
 
 // Register adds the app, switched on, unless it is there: then its switch stays as it is.
-// Interval is how often housekeeping is due.
+// Interval is how often housekeeping is due. It is for people: if the row is there, but somebody holds it locked, it is not
+// brought up to date.
 func (s *Store) Register(ctx context.Context, interval time.Duration) error {
-	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(registerSQL), s.app, interval.Milliseconds()); err != nil {
+	var now sql.NullInt64
+	err := s.db.GetContext(ctx, &now, s.prefix.SQL(intervalSQL), s.app)
+	isThere := err == nil
+	if isThere && now.Valid && now.Int64 == interval.Milliseconds() {
+		return nil
+	}
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return fmt.Errorf("register app %q: %w", s.app, err)
+	}
+	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(registerSQL), s.app, interval.Milliseconds()); err != nil && (!isThere || !schema.Locked(err)) {
 		return fmt.Errorf("register app %q: %w", s.app, err)
 	}
 	return nil

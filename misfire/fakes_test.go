@@ -21,7 +21,6 @@ var errAway = errors.New("away")
 const (
 	interval     = 15 * time.Second
 	misfireAfter = time.Minute
-	beatEvery    = 5 * time.Second
 )
 
 // cluster is all that the handler needs, in memory. Calls are recorded in order.
@@ -37,9 +36,7 @@ type cluster struct {
 
 	theirs    bool // it is another node's turn
 	previous  time.Time
-	connected time.Duration
 	dead      []node.Node
-	deadline  time.Time
 	view      node.View
 	abandoned []int64
 	lost      []int64
@@ -78,9 +75,8 @@ func (c *cluster) write(name string) error {
 	return c.call(name)
 }
 
-func (c *cluster) Now() time.Time              { return time.Now() }
-func (c *cluster) Self() execute.Instance      { return execute.Instance{HostIP: "n1", ID: 7} }
-func (c *cluster) ConnectedFor() time.Duration { return c.connected }
+func (c *cluster) Now() time.Time         { return time.Now() }
+func (c *cluster) Self() execute.Instance { return execute.Instance{HostIP: "n1", ID: 7} }
 
 func (c *cluster) Enter(context.Context, time.Time, time.Duration) (app.Turn, error) {
 	c.entered = append(c.entered, time.Now())
@@ -95,10 +91,7 @@ func (c *cluster) Abandoned(context.Context) (ids []int64, err error) {
 	return c.abandoned, c.call("abandoned")
 }
 
-func (c *cluster) Bury(_ context.Context, deadline time.Time) ([]node.Node, error) {
-	c.deadline = deadline
-	return c.dead, c.write("bury")
-}
+func (c *cluster) Bury(context.Context) ([]node.Node, error) { return c.dead, c.write("bury") }
 
 func (c *cluster) Lose(_ context.Context, instance int64, _ string) ([]execute.LostRun, error) {
 	c.lost = append(c.lost, instance)
@@ -207,7 +200,7 @@ func in(t *testing.T, test func(t *testing.T, c *cluster, h *Handler, now time.T
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
 		c := &cluster{
-			rows: map[int64]*execute.Execute{}, stuck: map[int64]bool{}, err: map[string]error{}, connected: time.Hour,
+			rows: map[int64]*execute.Execute{}, stuck: map[int64]bool{}, err: map[string]error{},
 			view: node.View{At: now, AppOn: true, Nodes: []node.Node{
 				{HostIP: "n1", On: true, Instance: 7, Heartbeat: now, Classes: []string{"tick"}},
 				{HostIP: "n2", On: false, Instance: 8, Heartbeat: now, Classes: []string{"off", "tick"}},
@@ -215,8 +208,7 @@ func in(t *testing.T, test func(t *testing.T, c *cluster, h *Handler, now time.T
 			}},
 		}
 		h := New(c, c, c, Config{
-			Interval: interval, MisfireAfter: misfireAfter, NodeTimeout: 22500 * time.Millisecond, BeatEvery: beatEvery,
-			Log: zerolog.New(&c.log), Unhandled: func(class string) { c.unhandled = append(c.unhandled, class) },
+			Interval: interval, MisfireAfter: misfireAfter, Log: zerolog.New(&c.log), Unhandled: func(class string) { c.unhandled = append(c.unhandled, class) },
 		})
 		test(t, c, h, now)
 	})

@@ -24,10 +24,9 @@ type Apps interface {
 type Nodes interface {
 	Now() time.Time
 	Self() execute.Instance
-	ConnectedFor() time.Duration
 	View(ctx context.Context) (node.View, error) // read anew
 	SyncSwitches(ctx context.Context) error
-	Bury(ctx context.Context, deadline time.Time) ([]node.Node, error)
+	Bury(ctx context.Context) ([]node.Node, error)
 }
 
 // Executes is what the handler needs of execute.Store. What returns more has done a bounded part of its work, and is to
@@ -62,8 +61,6 @@ const NodeDied = "its node died or left before it finished"
 type Config struct {
 	Interval     time.Duration // between passes
 	MisfireAfter time.Duration // how late a fire must be to be a misfire
-	NodeTimeout  time.Duration // how old the heartbeat of a dead node is
-	BeatEvery    time.Duration // between heartbeats
 	Log          zerolog.Logger
 
 	// Unhandled is told of classes that have misfires.
@@ -107,19 +104,14 @@ func New(apps Apps, nodes Nodes, executes Executes, cfg Config) *Handler {
 	}
 }
 
-// failOver declares nodes dead whose heartbeat is too old, and puts runs on record as LOST that no node holds
-// any more. A node that has itself been cut off, or has just started, waits: after an outage of the database
-// every heartbeat is old.
+// failOver declares nodes dead that have been silent for too long, and puts runs on record as LOST that no node holds
+// any more. A node that could not be declared dead, because its row is locked, waits for the next pass.
 func (h *Handler) failOver(ctx context.Context) error {
-	var problem error
-	if h.nodes.ConnectedFor() >= 2*h.cfg.BeatEvery {
-		dead, err := h.nodes.Bury(ctx, h.nodes.Now().Add(-h.cfg.NodeTimeout))
-		for _, n := range dead {
-			h.cfg.Log.Warn().Str("node", n.HostIP).Time("heartbeat", n.Heartbeat).Msg("declared dead")
-		}
-		problem = err
+	dead, err := h.nodes.Bury(ctx)
+	for _, n := range dead {
+		h.cfg.Log.Warn().Str("node", n.HostIP).Time("heartbeat", n.Heartbeat).Msg("declared dead")
 	}
-	return errors.Join(problem, h.Recover(ctx))
+	return errors.Join(err, h.Recover(ctx))
 }
 
 // Recover puts runs on record as LOST that no node holds any more: a node does so before its first poll, since those of

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -23,7 +24,7 @@ func off(by time.Duration) func() time.Time { return func() time.Time { return t
 
 func TestTheClockIsNeverAhead(t *testing.T) {
 	db := newDB(t)
-	c := NewClock(db, time.Now)
+	c := NewClock(db, time.Now, zerolog.Nop())
 	for range 20 {
 		require.NoError(t, c.Measure(t.Context()))
 		for range 20 {
@@ -35,7 +36,7 @@ func TestTheClockIsNeverAhead(t *testing.T) {
 
 func TestTheClockIsNotFarBehind(t *testing.T) {
 	db := newDB(t)
-	c := NewClock(db, time.Now)
+	c := NewClock(db, time.Now, zerolog.Nop())
 	require.NoError(t, c.Measure(t.Context()))
 	before := databaseTime(t, db)
 	assert.WithinDuration(t, before, c.Now(), 250*time.Millisecond)
@@ -45,7 +46,7 @@ func TestTheClockIsNotFarBehind(t *testing.T) {
 func TestTheClockDoesNotFollowTheWall(t *testing.T) {
 	db := newDB(t)
 	for _, wrong := range []time.Duration{-30 * time.Second, 0, 30 * time.Second} {
-		c := NewClock(db, off(wrong))
+		c := NewClock(db, off(wrong), zerolog.Nop())
 		require.NoError(t, c.Measure(t.Context()))
 		now := c.Now()
 		after := databaseTime(t, db)
@@ -55,7 +56,7 @@ func TestTheClockDoesNotFollowTheWall(t *testing.T) {
 	}
 
 	var jump time.Duration
-	c := NewClock(db, func() time.Time { return time.Now().Add(jump) })
+	c := NewClock(db, func() time.Time { return time.Now().Add(jump) }, zerolog.Nop())
 	require.NoError(t, c.Measure(t.Context()))
 	before := c.Now()
 	jump = time.Hour
@@ -67,7 +68,7 @@ func TestTheClockDoesNotFollowTheWall(t *testing.T) {
 func TestTheClockFollowsTheDatabase(t *testing.T) {
 	db := newDB(t)
 	db.SetMaxOpenConns(1)
-	c := NewClock(db, time.Now)
+	c := NewClock(db, time.Now, zerolog.Nop())
 	run(t, db, `SET SESSION timestamp = 1700000000.25`)
 	require.NoError(t, c.Measure(t.Context()))
 	assert.WithinDuration(t, time.UnixMilli(1_700_000_000_250), c.Now(), time.Second)
@@ -80,7 +81,7 @@ func TestTheSkewIsShown(t *testing.T) {
 	m.clock.wall = off(-30 * time.Second)
 	require.NoError(t, m.Join(t.Context()))
 	shown := func() (millis float64) {
-		require.NoError(t, db.GetContext(t.Context(), &millis, `SELECT CLOCK_SKEW FROM QRTZ_NODE`))
+		require.NoError(t, db.GetContext(t.Context(), &millis, `SELECT CLOCK_SKEW FROM QRTZ_HEARTBEAT`))
 		return millis
 	}
 	assert.InDelta(t, -30_000, shown(), 250)
@@ -92,7 +93,7 @@ func TestTheSkewIsShown(t *testing.T) {
 func TestAFailedMeasurementKeepsTheLast(t *testing.T) {
 	dsn := newDSN(t)
 	through, network := openThrough(t, dsn)
-	c := NewClock(through, off(30*time.Second))
+	c := NewClock(through, off(30*time.Second), zerolog.Nop())
 	require.NoError(t, c.Measure(t.Context()))
 	network.hang()
 	ctx, cancel := context.WithTimeout(t.Context(), beatEvery)

@@ -14,12 +14,36 @@ const maxID = 50
 
 // process is this process as the cluster knows it.
 type process struct {
-	hostIP    string // the node id
-	hostName  string
-	processID int
-	classes   []string
-	version   string
-	skew      time.Duration
+	hostIP   string // the node id
+	isNew    bool   // it has no row yet
+	hostName string
+	identity identity
+	classes  []string
+	version  string
+	skew     time.Duration
+}
+
+// identity is what a process is known by on its machine.
+type identity struct {
+	pid       int64
+	bootID    string // of the machine's present boot
+	namespace int64  // in which pid means this process
+	start     int64  // when it started, in the unit of its machine
+	known     bool   // all of this could be read
+}
+
+// gone tells whether a process that said so of itself is proven to be dead, to me: only in the same boot of a machine
+// and in the same namespace can one process know of another. An inode number of a namespace comes round again once the
+// namespace is gone, and its processes with it.
+func (me identity) gone(other identity) bool {
+	if !me.known || !other.known || me.bootID != other.bootID || me.namespace != other.namespace {
+		return false
+	}
+	if !processLives(other.pid) {
+		return true
+	}
+	start, ok := processStart(other.pid)
+	return ok && start != other.start
 }
 
 // ValidateID refuses a node id that its column does not take, or takes for another one.

@@ -50,6 +50,16 @@ func open(t *testing.T, dsn string) *sqlx.DB {
 	return db
 }
 
+// openEngine is a pool whose sessions are set as the engine's own are: they wait a second for a lock.
+func openEngine(t *testing.T, dsn string) *sqlx.DB {
+	t.Helper()
+	link, err := schema.Dial(dsn)
+	require.NoError(t, err)
+	db := link.Pool(4)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
 func run(t *testing.T, db *sqlx.DB, query string, args ...any) {
 	t.Helper()
 	_, err := db.ExecContext(t.Context(), query, args...)
@@ -83,7 +93,7 @@ func (f *fences) all() []fenced {
 func member(t *testing.T, db *sqlx.DB, id string, classes ...string) (*Member, *fences) {
 	t.Helper()
 	var f fences
-	m := NewMember(db, schema.DefaultPrefix, "a", NewClock(db, time.Now), Config{
+	m := NewMember(db, db, schema.DefaultPrefix, "a", NewClock(db, time.Now, zerolog.Nop()), Config{
 		ID: id, Classes: classes, Version: "test", BeatEvery: beatEvery, Timeout: timeout, Wall: time.Now, Log: zerolog.Nop(), Settle: func(context.Context) error { return nil },
 		OnFenced: f.add,
 	})

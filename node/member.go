@@ -5,9 +5,7 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/rs/zerolog"
 
+	"github.com/qrtz-go/qrtz/internal/outage"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -24,7 +23,7 @@ type Config struct {
 	Classes   []string         // that this process has handlers for
 	Version   string           // shown in QRTZ_NODE
 	BeatEvery time.Duration    // between heartbeats
-	Timeout   time.Duration    // a node is dead when its heartbeat is older
+	Timeout   time.Duration    // a node is dead when it has been silent for longer
 	Wall      func() time.Time // this machine's clock
 	Log       zerolog.Logger
 
@@ -33,9 +32,9 @@ type Config struct {
 	// call may be running elsewhere after it.
 	OnFenced func(cause error)
 
-	// Settle is called before a fenced instance leaves its row and joins anew, as soon as the database answers.
+	// Settle is called before a fenced instance leaves its row and joins again, as soon as the database answers.
 	// While nobody has taken the row, results of the old instance still count, and what it never started can be
-	// handed back.
+	// handed back. It is tried for as long as Timeout; then the process joins all the same.
 	Settle func(ctx context.Context) error
 }
 
@@ -51,117 +50,48 @@ type Identity struct {
 // Member is this process in the cluster. It is on its feet from Join until Leave.
 type Member struct {
 	store *Store
+	heart *Store // for the heartbeat, and nothing that waits for a lock
 	clock *Clock
 	cfg   Config
+	watch *watch
 
-	refreshing sync.Mutex // one at a time, so that an older view never replaces a newer one
-	beating    sync.Mutex // one beat at a time
-	fencing    sync.Mutex // one call of OnFenced at a time
+	elapsed func() time.Duration // a clock that counts the time in which the machine was suspended
 
-	mu        sync.Mutex
-	self      Identity
-	view      View
-	lease     time.Time // by the monotonic clock: when the last heartbeat that arrived was sent
-	fenced    bool      // OnFenced has been called for this instance
-	connected time.Time // since when heartbeats have arrived without a gap
+	beating  sync.Mutex // one beat at a time
+	fencing  sync.Mutex // one call of OnFenced at a time
+	tidying  sync.Mutex // one at a time; guards switches
+	switches *outage.Pacer
+	sent     chan struct{} // a heartbeat has been sent, and is to be shown in QRTZ_NODE
+
+	mu       sync.Mutex
+	self     Identity
+	view     View
+	reads    int64         // how many reads of the cluster have begun
+	viewed   int64         // the read that view is from
+	beats    int64         // BEATS of the latest heartbeat
+	lease    time.Duration // by elapsed: when the last heartbeat that arrived was sent
+	fenced   bool          // OnFenced has been called for this instance
+	fencedAt time.Duration // by elapsed
 }
 
-// NewMember returns a member that has yet to Join.
-func NewMember(db *sqlx.DB, prefix schema.Prefix, app string, clock *Clock, cfg Config) *Member {
-	return &Member{store: NewStore(db, prefix, app), clock: clock, cfg: cfg}
-}
-
-// Join takes a node id and announces this process. With Config.ID it waits until a former holder's
-// heartbeat has expired, and fails if that holder turns out to live.
-func (m *Member) Join(ctx context.Context) error {
-	if err := m.clock.Measure(ctx); err != nil {
-		return err
-	}
-	if m.cfg.ID != "" {
-		return m.joinAs(ctx, m.cfg.ID)
-	}
-	return m.joinAsAddress(ctx)
-}
-
-// joinAsAddress takes the first of address, address#2 … that no live process holds, so that a restarted
-// process gets its old id back.
-func (m *Member) joinAsAddress(ctx context.Context) error {
-	const most = 1000
-	base := address()
-	for k := range most {
-		v, err := m.read(ctx)
-		if err != nil {
-			return err
-		}
-		id := candidate(base, k)
-		holder, _ := find(v, id)
-		if m.held(v, holder) {
-			continue
-		}
-		if taken, err := m.take(ctx, id, holder.Instance); taken || err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("join: all of %s to %s are taken", base, candidate(base, most-1))
-}
-
-func (m *Member) joinAs(ctx context.Context, id string) error {
-	var waitedFor time.Time
-	for {
-		v, err := m.read(ctx)
-		if ctx.Err() != nil {
-			return fmt.Errorf("join: %w", context.Cause(ctx))
-		}
-		if err != nil {
-			return err
-		}
-		holder, _ := find(v, id)
-		switch {
-		case !m.held(v, holder):
-			if taken, err := m.take(ctx, id, holder.Instance); taken || err != nil {
-				return err
-			}
-		case !waitedFor.IsZero() && holder.Heartbeat.After(waitedFor):
-			return fmt.Errorf("join: node id %q is held by process %d on %s, which is alive", id, holder.ProcessID, holder.HostName)
-		case waitedFor.IsZero():
-			waitedFor = holder.Heartbeat
-			m.cfg.Log.Info().Str("node", id).Str("holder", holder.HostName).Int("pid", holder.ProcessID).
-				Msg("the node id is still held; waiting for its heartbeat to expire")
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("join: %w", context.Cause(ctx))
-		case <-time.After(m.cfg.BeatEvery / 5):
-		}
+// NewMember returns a member that has yet to Join. Heart is the pool that its heartbeats go by: it should have a connection
+// that nothing else can take.
+func NewMember(db, heart *sqlx.DB, prefix schema.Prefix, app string, clock *Clock, cfg Config) *Member {
+	return &Member{
+		store: NewStore(db, prefix, app), heart: NewStore(heart, prefix, app), clock: clock, cfg: cfg, elapsed: elapsed,
+		watch:    &watch{every: cfg.BeatEvery, timeout: cfg.Timeout},
+		switches: outage.New(cfg.Log, "bring switches in line"), sent: make(chan struct{}, 1),
 	}
 }
 
-// held tells whether a node id belongs to a live process. A process of this machine that is gone holds
-// nothing, however fresh its heartbeat.
-func (m *Member) held(v View, holder Node) bool {
-	if !v.alive(&holder) {
-		return false
-	}
-	return holder.HostName != hostName() || holder.ProcessID != os.Getpid() && processLives(holder.ProcessID) ||
-		holder.ProcessID == os.Getpid() && livesHere(holder.Instance)
-}
-
-// instances are those of this process, so that two schedulers in one process get two node ids, and a
-// process id that came round again (it is always 1 in a container) is not taken for a live holder.
-var instances sync.Map
-
-func livesHere(instance int64) bool {
-	_, ok := instances.Load(instance)
-	return ok
-}
-
-func (m *Member) take(ctx context.Context, id string, previous int64) (bool, error) {
+// take makes this process the holder of a node id.
+func (m *Member) take(ctx context.Context, id string, holder Node, me identity) (bool, error) {
 	self := Identity{HostIP: id, HostName: hostName(), Instance: rand.Int64()}
 	instances.Store(self.Instance, true) // before others of this process can read the row, and take it for a dead one's
-	sent := time.Now()
+	sent := m.elapsed()
 	taken, err := m.store.Take(ctx, process{
-		hostIP: id, hostName: self.HostName, processID: os.Getpid(), classes: m.cfg.Classes, version: m.cfg.Version, skew: m.clock.Skew(),
-	}, previous, self.Instance)
+		hostIP: id, isNew: holder.HostIP == "", hostName: self.HostName, identity: me, classes: m.cfg.Classes, version: m.cfg.Version, skew: m.clock.Skew(),
+	}, holder.Instance, self.Instance)
 	if err != nil || !taken {
 		instances.Delete(self.Instance)
 		return false, err
@@ -170,7 +100,7 @@ func (m *Member) take(ctx context.Context, id string, previous int64) (bool, err
 	if m.self.Instance != 0 {
 		instances.Delete(m.self.Instance)
 	}
-	m.self, m.lease, m.connected, m.fenced = self, sent, sent, false
+	m.self, m.lease, m.beats, m.fenced = self, sent, firstBeat, false
 	m.mu.Unlock()
 	return true, m.Refresh(ctx)
 }
@@ -182,58 +112,117 @@ func (m *Member) Leave(ctx context.Context) error {
 	return m.store.Leave(ctx, self.HostIP, self.Instance)
 }
 
-// Refresh reads the cluster anew: switches, nodes, and whether this instance still holds its row. It brings
-// the nodes' switches in line with the app's where it sees them differ.
+// Refresh reads the cluster: switches, nodes, and whether this instance still holds its row. It brings
+// this node's switch in line with the app's where it sees them differ, and notes that they are off. What a lock keeps it
+// from is left to the next time.
 func (m *Member) Refresh(ctx context.Context) error {
-	m.refreshing.Lock()
-	defer m.refreshing.Unlock()
-	v, err := m.read(ctx)
+	v, err := m.read(ctx, m.store)
 	if err != nil {
 		return err
 	}
+	m.tidying.Lock()
+	defer m.tidying.Unlock()
+	wrote, err := m.tidy(ctx, v)
+	if wrote {
+		_, again := m.read(ctx, m.store)
+		err = errors.Join(err, again)
+	}
+	return m.unlessLocked(ctx, err)
+}
+
+// tidy does what Refresh does beside reading, and tells whether it wrote anything.
+func (m *Member) tidy(ctx context.Context, v View) (wrote bool, err error) {
 	if v.Me.StoppedByApp && v.AppOn || v.Me.On && !v.AppOn {
-		if err := m.store.SyncSwitches(ctx); err != nil {
-			return err
+		wrote = true
+		if err := m.sync(ctx, v); err != nil {
+			return true, err
 		}
-		if v, err = m.read(ctx); err != nil {
-			return err
+		if v, err = m.read(ctx, m.store); err != nil {
+			return true, err
 		}
 	}
 	if own, app := v.sawOff(); v.Me.Instance != 0 && (own.sees() || app.sees()) {
-		if err := m.store.SawOff(ctx, v.Me.HostIP, v.Me.Instance, own, app); err != nil {
-			return err
-		}
-		if v, err = m.read(ctx); err != nil {
-			return err
-		}
+		wrote = true
+		err = m.store.SawOff(ctx, v.Me.HostIP, v.Me.Instance, own, app)
 	}
-	m.mu.Lock()
-	m.view = v
-	m.mu.Unlock()
+	return wrote, err
+}
+
+// syncFor is how long bringing switches in line may take at a time: each row that is locked costs a lock wait.
+const syncFor = 2 * time.Second
+
+// SyncSwitches brings the switches of all nodes in line with their app's, and notes in this process's view that it did. What
+// a lock keeps it from is left to the next time.
+func (m *Member) SyncSwitches(ctx context.Context) error {
+	if err := m.Refresh(ctx); err != nil {
+		return err
+	}
+	if v := m.View(); !v.SwitchesDiffer() {
+		return nil
+	}
+	m.tidying.Lock()
+	defer m.tidying.Unlock()
+	return m.unlessLocked(ctx, m.sync(ctx, m.View()))
+}
+
+func (m *Member) sync(ctx context.Context, v View) error {
+	ctx, cancel := context.WithTimeout(ctx, syncFor)
+	defer cancel()
+	return m.store.SyncSwitches(ctx, &v)
+}
+
+// unlessLocked logs that a row is locked, once until it no longer is, and makes that no error.
+func (m *Member) unlessLocked(ctx context.Context, err error) error {
+	if err != nil && !waitsForLock(ctx, err) {
+		return err
+	}
+	m.switches.Next(err, 0)
 	return nil
 }
 
-func (m *Member) read(ctx context.Context) (View, error) {
-	v, err := m.store.Read(ctx)
+// waitsForLock tells whether a statement failed because others held a row, while ctx itself has not ended.
+func waitsForLock(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && (schema.Retryable(err) || errors.Is(err, context.DeadlineExceeded))
+}
+
+// read reads the cluster by one of the two stores, and keeps it as the view. A view never replaces one whose reading began
+// later.
+func (m *Member) read(ctx context.Context, by *Store) (View, error) {
+	m.mu.Lock()
+	m.reads++
+	number := m.reads
+	m.mu.Unlock()
+	v, err := by.Read(ctx)
 	if err != nil {
 		return View{}, err
 	}
 	v.timeout, v.fresh = m.cfg.Timeout, m.cfg.BeatEvery*3/2
-	self := m.Self()
-	if me, ok := find(v, self.HostIP); ok && me.Instance == self.Instance {
+	m.watch.look(time.Now(), v.At, v.Nodes)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if me, ok := find(v, m.self.HostIP); ok && me.Instance == m.self.Instance && me.Instance != 0 {
+		me.silent, me.watched, me.doubted = 0, 0, false // its lease tells (Holds)
 		v.Me = me
+	}
+	if number > m.viewed {
+		m.view, m.viewed = v, number
 	}
 	return v, nil
 }
 
-// find looks a node up by its id. Ids that differ in case, or in spaces at their end, are one to the server.
+// find looks a node up by its id.
 func find(v View, hostIP string) (Node, bool) {
 	for _, n := range v.Nodes {
-		if strings.EqualFold(strings.TrimRight(n.HostIP, " "), strings.TrimRight(hostIP, " ")) {
+		if sameID(n.HostIP, hostIP) {
 			return n, true
 		}
 	}
 	return Node{}, false
+}
+
+// sameID tells whether two ids are one to the server: such that differ in case, or in spaces at their end, are.
+func sameID(a, b string) bool {
+	return strings.EqualFold(strings.TrimRight(a, " "), strings.TrimRight(b, " "))
 }
 
 // Resumed notes that what was due while this node was off has been passed over.
@@ -245,7 +234,7 @@ func (m *Member) Resumed(ctx context.Context) error {
 	return m.Refresh(ctx)
 }
 
-// Self is who this process is at the moment. It changes when it had to join anew.
+// Self is who this process is at the moment. It changes when it had to join again.
 func (m *Member) Self() Identity {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -259,10 +248,36 @@ func (m *Member) View() View {
 	return m.view
 }
 
-// ConnectedFor is how long heartbeats have been arriving without a gap. After an outage of the database
-// all heartbeats are old: who has just come back must not take the others for dead.
-func (m *Member) ConnectedFor() time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return time.Since(m.connected)
+// buryFor is how long burying may take at a time: each row that is locked costs a lock wait.
+const buryFor = 10 * time.Second
+
+// Bury declares the nodes dead that this process has watched for all of Timeout without seeing a heartbeat, and returns them. A
+// node whose row is locked is left to the next time, and keeps no other from being buried. A member that has no
+// lease buries nobody. It also cleans up what dead instances have left in QRTZ_HEARTBEAT.
+func (m *Member) Bury(ctx context.Context) ([]Node, error) {
+	v, err := m.read(ctx, m.store)
+	if err != nil || !m.Holds(v.Me.Instance) {
+		return nil, err
+	}
+	var dead []Node
+	var failed []error
+	began, first := time.Now(), rand.IntN(len(v.Nodes)) // another each time, should there not be time for all
+	for i := range v.Nodes {
+		n := &v.Nodes[(first+i)%len(v.Nodes)]
+		if !v.dead(n) || n.Instance == v.Me.Instance || time.Since(began) > buryFor {
+			continue
+		}
+		buried, err := m.store.Bury(ctx, n)
+		if buried {
+			dead = append(dead, *n)
+		}
+		failed = append(failed, err)
+	}
+	failed = append(failed, m.store.CleanBeats(ctx))
+	if err := errors.Join(failed...); err != nil && !waitsForLock(ctx, err) {
+		return dead, err
+	} else if err != nil {
+		m.cfg.Log.Warn().Err(err).Msg("left to the next pass: somebody holds a lock")
+	}
+	return dead, nil
 }

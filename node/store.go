@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -14,7 +15,8 @@ import (
 )
 
 // Store reads and writes the nodes of one app. Its writes leave SWITCHED_AT alone, which the server
-// stamps when anybody else changes a row.
+// stamps when anybody else changes a row. Each is a statement of its own: it holds no lock while this process could
+// stop talking. One that meets a locked row fails with the server's lock wait timeout.
 type Store struct {
 	db     *sqlx.DB
 	prefix schema.Prefix
@@ -26,6 +28,7 @@ func NewStore(db *sqlx.DB, prefix schema.Prefix, app string) *Store {
 	return &Store{db: db, prefix: prefix, app: app}
 }
 
+// row is what can be read of a node whatever people write into its columns.
 type row struct {
 	Now          int64          `db:"NOW_MICROS"`
 	AppState     string         `db:"APP_STATE"`
@@ -33,9 +36,9 @@ type row struct {
 	HostIP       sql.NullString `db:"HOST_IP"`
 	HostName     sql.NullString `db:"HOST_NAME"`
 	State        sql.NullString `db:"STATE"`
-	StoppedByApp sql.NullBool   `db:"STOPPED_BY_APP"`
+	StoppedByApp sql.NullInt64  `db:"STOPPED_BY_APP"`
 	Instance     sql.NullInt64  `db:"INSTANCE"`
-	Heartbeat    sql.NullInt64  `db:"HEARTBEAT_AT"`
+	HeartbeatAt  sql.NullInt64  `db:"HEARTBEAT_AT"`
 	Switched     sql.NullInt64  `db:"SWITCHED"`
 	OffSince     sql.NullInt64  `db:"OFF_SINCE"`
 	OffSeenAt    sql.NullInt64  `db:"OFF_SEEN_AT"`
@@ -43,14 +46,23 @@ type row struct {
 	AppOffSeenAt sql.NullInt64  `db:"APP_OFF_SEEN_AT"`
 	Handlers     sql.NullString `db:"HANDLERS"`
 	ProcessID    sql.NullInt64  `db:"PROCESS_ID"`
+	BootID       sql.NullString `db:"BOOT_ID"`
+	PIDNamespace sql.NullInt64  `db:"PID_NAMESPACE"`
+	ProcessStart sql.NullInt64  `db:"PROCESS_START"`
+	BeatApp      sql.NullString `db:"BEAT_APP"`
+	BeatHostIP   sql.NullString `db:"BEAT_HOST_IP"`
+	Beats        sql.NullInt64  `db:"BEATS"`
+	BeatAt       sql.NullInt64  `db:"BEAT_AT"`
 }
 
+// readSQL takes no lock. A list of handlers that is too long to be one is left where it is.
 const readSQL = `
 SELECT ` + schema.NowSQL + ` AS NOW_MICROS, A.STATE AS APP_STATE, CAST(UNIX_TIMESTAMP(A.SWITCHED_AT) * 1000 AS SIGNED) AS APP_SWITCHED,
        N.HOST_IP, N.HOST_NAME, N.STATE, N.STOPPED_BY_APP, N.INSTANCE, N.HEARTBEAT_AT,
        CAST(UNIX_TIMESTAMP(N.SWITCHED_AT) * 1000 AS SIGNED) AS SWITCHED, N.OFF_SINCE, N.OFF_SEEN_AT, N.APP_OFF_SINCE, N.APP_OFF_SEEN_AT,
-       N.HANDLERS, N.PROCESS_ID
-  FROM QRTZ_APP A LEFT JOIN QRTZ_NODE N ON N.APPLICATION = ?
+       CASE WHEN LENGTH(N.HANDLERS) <= 1000000 THEN N.HANDLERS END AS HANDLERS, N.PROCESS_ID, N.BOOT_ID, N.PID_NAMESPACE, N.PROCESS_START,
+       H.APPLICATION AS BEAT_APP, H.HOST_IP AS BEAT_HOST_IP, H.BEATS, H.BEAT_AT
+  FROM QRTZ_APP A LEFT JOIN QRTZ_NODE N ON N.APPLICATION = ? LEFT JOIN QRTZ_HEARTBEAT H ON H.INSTANCE = N.INSTANCE
  WHERE A.APPLICATION = ? ORDER BY N.HOST_IP`
 
 // Read returns the app's switch and all its nodes. Me, and what the View needs to judge, is for the caller to set.
@@ -64,22 +76,34 @@ func (s *Store) Read(ctx context.Context) (View, error) {
 	}
 	v := View{At: time.UnixMicro(rows[0].Now), AppOn: rows[0].AppState == "Y", AppSwitchedAt: fromMillis(rows[0].AppSwitched)}
 	for _, r := range rows {
-		if !r.HostIP.Valid {
-			continue // an app without nodes
+		if r.HostIP.Valid { // else it is an app without nodes
+			v.Nodes = append(v.Nodes, r.node(s.app))
 		}
-		n := Node{
-			HostIP: r.HostIP.String, HostName: r.HostName.String, On: r.State.String == "Y", StoppedByApp: r.StoppedByApp.Bool,
-			Instance: r.Instance.Int64, Heartbeat: fromMillis(r.Heartbeat), SwitchedAt: fromMillis(r.Switched),
-			OffSince: fromMillis(r.OffSince), OffSeenAt: fromMillis(r.OffSeenAt),
-			AppOffSince: fromMillis(r.AppOffSince), AppOffSeenAt: fromMillis(r.AppOffSeenAt), ProcessID: int(r.ProcessID.Int64), seed: seedOf(r.HostIP.String),
-		}
-		// A node of version 1.3, or a row edited by hand, has no readable list: it handles nothing.
-		if json.Unmarshal([]byte(r.Handlers.String), &n.Classes) == nil {
-			slices.Sort(n.Classes)
-		}
-		v.Nodes = append(v.Nodes, n)
 	}
 	return v, nil
+}
+
+func (r *row) node(app string) Node {
+	n := Node{
+		HostIP: r.HostIP.String, HostName: r.HostName.String, On: r.State.String == "Y", StoppedByApp: r.StoppedByApp.Int64 != 0,
+		Instance: r.Instance.Int64, SwitchedAt: fromMillis(r.Switched),
+		OffSince: fromMillis(r.OffSince), OffSeenAt: fromMillis(r.OffSeenAt),
+		AppOffSince: fromMillis(r.AppOffSince), AppOffSeenAt: fromMillis(r.AppOffSeenAt), seed: seedOf(r.HostIP.String),
+		process: identity{
+			bootID: r.BootID.String, namespace: r.PIDNamespace.Int64, pid: r.ProcessID.Int64, start: r.ProcessStart.Int64, known: r.ProcessStart.Valid,
+		},
+		Heartbeat: fromMillis(r.HeartbeatAt), pulse: pulse{count: r.HeartbeatAt.Int64},
+	}
+	// Only its own heartbeat counts, not that of a row which somebody has copied.
+	if r.Beats.Valid && sameID(r.BeatApp.String, app) && sameID(r.BeatHostIP.String, n.HostIP) {
+		n.Heartbeat, n.pulse = fromMillis(r.BeatAt), pulse{count: r.Beats.Int64, row: true}
+	}
+	// A node of version 1.3, or a row edited by hand, has no readable list: it handles nothing.
+	if json.Unmarshal([]byte(r.Handlers.String), &n.Classes) != nil {
+		n.Classes = nil
+	}
+	slices.Sort(n.Classes)
+	return n
 }
 
 func fromMillis(ms sql.NullInt64) time.Time {
@@ -90,12 +114,15 @@ func fromMillis(ms sql.NullInt64) time.Time {
 }
 
 const (
+	firstBeatSQL = `
+INSERT INTO QRTZ_HEARTBEAT (INSTANCE, APPLICATION, HOST_IP, BEATS, BEAT_AT, CLOCK_SKEW) VALUES (?, ?, ?, ?, ` + schema.NowMillisSQL + `, ?)`
+
 	insertSQL = `
 INSERT IGNORE INTO QRTZ_NODE (APPLICATION, HOST_IP, HOST_NAME, STATE, TIME_CHECK) VALUES (?, ?, '', 'Y', 0)`
 
 	takeSQL = `
 UPDATE QRTZ_NODE
-   SET INSTANCE = ?, HOST_NAME = ?, PROCESS_ID = ?, HANDLERS = ?, VERSION = ?, CLOCK_SKEW = ?,
+   SET INSTANCE = ?, HOST_NAME = ?, PROCESS_ID = ?, BOOT_ID = ?, PID_NAMESPACE = ?, PROCESS_START = ?, HANDLERS = ?, VERSION = ?, CLOCK_SKEW = ?,
        JOINED_AT = ` + schema.NowMillisSQL + `, HEARTBEAT_AT = ` + schema.NowMillisSQL + `, TIME_CHECK = ` + schema.NowMillisSQL + `,
        SWITCHED_AT = SWITCHED_AT
  WHERE APPLICATION = ? AND HOST_IP = ? AND COALESCE(INSTANCE, 0) = ?`
@@ -105,39 +132,71 @@ UPDATE QRTZ_NODE
 
 // Take makes instance the holder of a node id whose row holds previous (0 for none, also when there is no
 // row yet). A new row starts switched on; an old one keeps its switch. It tells whether it succeeded:
-// another process may have been quicker.
+// another process may have been quicker. The heartbeat is there before the node is: a node without one is of a program that
+// knows none, or was declared dead.
 func (s *Store) Take(ctx context.Context, p process, previous, instance int64) (bool, error) {
-	classes, err := json.Marshal(p.classes)
-	if err != nil {
-		return false, fmt.Errorf("join: %w", err)
+	holder, err := s.take(ctx, p, previous, instance)
+	if err == nil && holder == instance {
+		return true, nil
 	}
-	var holder int64
-	err = schema.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		if _, err := tx.ExecContext(ctx, s.prefix.SQL(insertSQL), s.app, p.hostIP); err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, s.prefix.SQL(takeSQL), instance, p.hostName, p.processID, classes, p.version,
-			p.skew.Milliseconds(), s.app, p.hostIP, previous); err != nil {
-			return err
-		}
-		return tx.GetContext(ctx, &holder, s.prefix.SQL(instanceSQL), s.app, p.hostIP)
-	})
+	_ = s.forgetBeat(ctx, instance) // what stays of it is cleaned by Member.Bury
 	if err != nil {
 		return false, fmt.Errorf("join as node %q: %w", p.hostIP, err)
 	}
-	return holder == instance, nil
+	return false, nil
 }
 
-const beatSQL = `
+func (s *Store) take(ctx context.Context, p process, previous, instance int64) (holder int64, err error) {
+	classes, err := json.Marshal(p.classes)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.exec(ctx, firstBeatSQL, instance, s.app, p.hostIP, firstBeat, p.skew.Milliseconds()); err != nil {
+		return 0, err
+	}
+	if p.isNew {
+		if err := s.exec(ctx, insertSQL, s.app, p.hostIP); err != nil {
+			return 0, err
+		}
+	}
+	who := p.identity
+	if err := s.exec(ctx, takeSQL, instance, p.hostName, who.pid, nullable(who.bootID, who.known), nullable(who.namespace, who.known),
+		nullable(who.start, who.known), classes, p.version, p.skew.Milliseconds(), s.app, p.hostIP, previous); err != nil {
+		return 0, err
+	}
+	return holder, s.db.GetContext(ctx, &holder, s.prefix.SQL(instanceSQL), s.app, p.hostIP)
+}
+
+func nullable[T any](v T, valid bool) sql.Null[T] { return sql.Null[T]{V: v, Valid: valid} }
+
+func (s *Store) exec(ctx context.Context, query string, args ...any) error {
+	_, err := schema.Exec(ctx, s.db, s.prefix.SQL(query), args...)
+	return err
+}
+
+// firstBeat is the BEATS of an instance that has just joined.
+const firstBeat = 1
+
+const beatSQL = `UPDATE QRTZ_HEARTBEAT SET BEATS = ?, BEAT_AT = ` + schema.NowMillisSQL + `, CLOCK_SKEW = ? WHERE INSTANCE = ?`
+
+// Beat writes the heartbeat of an instance: a row that nobody else writes. Whether it is there, and the node still the
+// instance's, Read tells.
+func (s *Store) Beat(ctx context.Context, instance, beats int64, skew time.Duration) error {
+	if err := s.exec(ctx, beatSQL, beats, skew.Milliseconds(), instance); err != nil {
+		return fmt.Errorf("heartbeat: %w", err)
+	}
+	return nil
+}
+
+const showSQL = `
 UPDATE QRTZ_NODE
    SET HEARTBEAT_AT = ` + schema.NowMillisSQL + `, TIME_CHECK = ` + schema.NowMillisSQL + `, CLOCK_SKEW = ?, SWITCHED_AT = SWITCHED_AT
  WHERE APPLICATION = ? AND HOST_IP = ? AND INSTANCE = ?`
 
-// Beat writes the heartbeat of an instance. Whether the row is still the instance's, Read tells.
-func (s *Store) Beat(ctx context.Context, hostIP string, instance int64, skew time.Duration) error {
-	_, err := schema.Exec(ctx, s.db, s.prefix.SQL(beatSQL), skew.Milliseconds(), s.app, hostIP, instance)
-	if err != nil {
-		return fmt.Errorf("heartbeat: %w", err)
+// Show writes the heartbeat of an instance where people look for it, and programs that do not know QRTZ_HEARTBEAT.
+func (s *Store) Show(ctx context.Context, hostIP string, instance int64, skew time.Duration) error {
+	if err := s.exec(ctx, showSQL, skew.Milliseconds(), s.app, hostIP, instance); err != nil {
+		return fmt.Errorf("show the heartbeat in QRTZ_NODE: %w", err)
 	}
 	return nil
 }
@@ -180,68 +239,143 @@ UPDATE QRTZ_NODE SET INSTANCE = NULL, HEARTBEAT_AT = NULL, SWITCHED_AT = SWITCHE
 
 // Leave takes an instance out of the cluster. The row stays, with its switch, for the node's return.
 func (s *Store) Leave(ctx context.Context, hostIP string, instance int64) error {
-	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(leaveSQL), s.app, hostIP, instance); err != nil {
+	if err := s.exec(ctx, leaveSQL, s.app, hostIP, instance); err != nil {
 		return fmt.Errorf("leave: %w", err)
 	}
-	return nil
-}
-
-const burySQL = `
-UPDATE QRTZ_NODE SET INSTANCE = NULL, SWITCHED_AT = SWITCHED_AT
- WHERE APPLICATION = ? AND HOST_IP = ? AND INSTANCE = ? AND HEARTBEAT_AT <= ?`
-
-// Bury declares the nodes dead whose heartbeat is not after deadline, and returns those that it did not find
-// alive after all. From then on their instances can neither claim nor write results; a process that is back
-// must join anew.
-func (s *Store) Bury(ctx context.Context, deadline time.Time) ([]Node, error) {
-	v, err := s.Read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var dead []Node
-	for _, n := range v.Nodes {
-		if n.Instance == 0 || n.Heartbeat.After(deadline) {
-			continue
-		}
-		done, err := schema.Exec(ctx, s.db, s.prefix.SQL(burySQL), s.app, n.HostIP, n.Instance, deadline.UnixMilli())
-		if err != nil {
-			return dead, fmt.Errorf("declare node %q dead: %w", n.HostIP, err)
-		}
-		if buried, err := done.RowsAffected(); err == nil && buried == 1 { // only what is said of it depends on this
-			dead = append(dead, n)
-		}
-	}
-	return dead, nil
+	return s.forgetBeat(ctx, instance)
 }
 
 const (
-	stopNodesSQL = `
+	forgetBeatSQL = `DELETE FROM QRTZ_HEARTBEAT WHERE INSTANCE = ?`
+	endBeatSQL    = `DELETE FROM QRTZ_HEARTBEAT WHERE INSTANCE = ? AND BEATS = ?`
+	beatsSQL      = `SELECT COUNT(*) FROM QRTZ_HEARTBEAT WHERE INSTANCE = ?`
+)
+
+func (s *Store) forgetBeat(ctx context.Context, instance int64) error {
+	if err := s.exec(ctx, forgetBeatSQL, instance); err != nil {
+		return fmt.Errorf("delete the heartbeat of instance %d: %w", instance, err)
+	}
+	return nil
+}
+
+// endBeat deletes the heartbeat of an instance if it is still the one that was seen, and tells whether it is gone. An
+// instance without a heartbeat never gets one again: from then on it cannot renew its lease.
+func (s *Store) endBeat(ctx context.Context, instance int64, seen pulse) (bool, error) {
+	if err := s.exec(ctx, endBeatSQL, instance, seen.count); err != nil {
+		return false, fmt.Errorf("delete the heartbeat of instance %d: %w", instance, err)
+	}
+	var left int
+	if err := s.db.GetContext(ctx, &left, s.prefix.SQL(beatsSQL), instance); err != nil {
+		return false, fmt.Errorf("look for the heartbeat of instance %d: %w", instance, err)
+	}
+	return left == 0, nil
+}
+
+const (
+	burySQL = `
+UPDATE QRTZ_NODE SET INSTANCE = NULL, SWITCHED_AT = SWITCHED_AT WHERE APPLICATION = ? AND HOST_IP = ? AND INSTANCE = ?`
+
+	// buryUnlessShownSQL is for a node that has no row in QRTZ_HEARTBEAT.
+	buryUnlessShownSQL = burySQL + ` AND COALESCE(HEARTBEAT_AT, 0) = ?`
+)
+
+// Bury declares a node dead, unless it has sent a heartbeat since it was read, and tells whether it did. From then on its
+// instance can neither claim nor write results; a process that is back must join again. The heartbeat goes first: that one row
+// decides between the instance and those who bury it.
+func (s *Store) Bury(ctx context.Context, n *Node) (bool, error) {
+	query, args := burySQL, []any{s.app, n.HostIP, n.Instance}
+	if n.pulse.row {
+		if gone, err := s.endBeat(ctx, n.Instance, n.pulse); !gone || err != nil {
+			return false, err
+		}
+	} else {
+		query, args = buryUnlessShownSQL, append(args, n.pulse.count)
+	}
+	done, err := schema.Exec(ctx, s.db, s.prefix.SQL(query), args...)
+	if err != nil {
+		return false, fmt.Errorf("declare node %q dead: %w", n.HostIP, err)
+	}
+	buried, err := done.RowsAffected()
+	return err == nil && buried == 1, nil // only what is said of it depends on this
+}
+
+// strayBeatsSQL finds heartbeats that no node has. An instance that is about to join has one for a moment; if it is deleted,
+// it joins again.
+const strayBeatsSQL = `
+SELECT H.INSTANCE FROM QRTZ_HEARTBEAT H LEFT JOIN QRTZ_NODE N ON N.APPLICATION = ? AND N.INSTANCE = H.INSTANCE
+ WHERE H.APPLICATION = ? AND N.INSTANCE IS NULL
+   AND H.BEAT_AT NOT BETWEEN ` + schema.NowMillisSQL + ` - 600000 AND ` + schema.NowMillisSQL + ` + 600000 LIMIT 1000`
+
+// CleanBeats deletes the heartbeats that no node has had for ten minutes.
+func (s *Store) CleanBeats(ctx context.Context) error {
+	var instances []int64
+	if err := s.db.SelectContext(ctx, &instances, s.prefix.SQL(strayBeatsSQL), s.app, s.app); err != nil {
+		return fmt.Errorf("look for heartbeats without a node: %w", err)
+	}
+	for _, instance := range instances {
+		if err := s.forgetBeat(ctx, instance); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const oldestTransactionSQL = `
+SELECT CONCAT('connection ', TRX_MYSQL_THREAD_ID, ', since ', TRX_STARTED, ', ', TRX_ROWS_LOCKED, ' rows locked')
+  FROM information_schema.INNODB_TRX WHERE TRX_ROWS_LOCKED > 0 AND TRX_MYSQL_THREAD_ID <> CONNECTION_ID() ORDER BY TRX_STARTED LIMIT 1`
+
+// oldestTransaction describes the transaction that most probably holds a lock which lasts; empty if the server does not tell.
+func (s *Store) oldestTransaction(ctx context.Context) string {
+	var oldest string
+	if err := s.db.GetContext(ctx, &oldest, oldestTransactionSQL); err != nil {
+		return "" // it takes the PROCESS privilege
+	}
+	return oldest
+}
+
+const (
+	stopNodeSQL = `
 UPDATE QRTZ_NODE N JOIN QRTZ_APP A ON A.APPLICATION = ? SET N.STATE = 'N', N.STOPPED_BY_APP = 1, N.SWITCHED_AT = N.SWITCHED_AT
- WHERE N.APPLICATION = ? AND N.STATE = 'Y' AND A.STATE = 'N'`
-	startNodesSQL = `
-UPDATE QRTZ_NODE N JOIN QRTZ_APP A ON A.APPLICATION = ?
-   SET N.STATE = 'Y', N.STOPPED_BY_APP = 0, N.SWITCHED_AT = N.SWITCHED_AT
- WHERE N.APPLICATION = ? AND N.STATE = 'N' AND N.STOPPED_BY_APP = 1 AND A.STATE = 'Y'`
+ WHERE N.APPLICATION = ? AND N.HOST_IP = ? AND N.STATE = 'Y' AND A.STATE = 'N'`
+	startNodeSQL = `
+UPDATE QRTZ_NODE N JOIN QRTZ_APP A ON A.APPLICATION = ? SET N.STATE = 'Y', N.STOPPED_BY_APP = 0, N.SWITCHED_AT = N.SWITCHED_AT
+ WHERE N.APPLICATION = ? AND N.HOST_IP = ? AND N.STATE = 'N' AND N.STOPPED_BY_APP <> 0 AND A.STATE = 'Y'`
 	forgetStopSQL = `
-UPDATE QRTZ_NODE SET STOPPED_BY_APP = 0, SWITCHED_AT = SWITCHED_AT
- WHERE APPLICATION = ? AND STATE = 'Y' AND STOPPED_BY_APP = 1`
+UPDATE QRTZ_NODE N JOIN QRTZ_APP A ON A.APPLICATION = ? SET N.STOPPED_BY_APP = 0, N.SWITCHED_AT = N.SWITCHED_AT
+ WHERE N.APPLICATION = ? AND N.HOST_IP = ? AND N.STATE = 'Y' AND N.STOPPED_BY_APP <> 0 AND A.STATE = 'Y'`
 )
 
 // SyncSwitches makes the nodes' switches say what the app's does: an app that is off stops its nodes and
-// marks them; an app that is on starts those so marked. A node that an operator stopped stays stopped.
-func (s *Store) SyncSwitches(ctx context.Context) error {
-	err := schema.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		if _, err := tx.ExecContext(ctx, s.prefix.SQL(stopNodesSQL), s.app, s.app); err != nil {
-			return err
+// marks them; an app that is on starts those so marked. A node that an operator stopped stays stopped. It writes only nodes
+// that differ in the view, each by itself; a locked one is left as it is and named in the error.
+func (s *Store) SyncSwitches(ctx context.Context, v *View) error {
+	var failed []error
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		query := n.switchSQL(v.AppOn)
+		if query == "" {
+			continue
 		}
-		if _, err := tx.ExecContext(ctx, s.prefix.SQL(startNodesSQL), s.app, s.app); err != nil {
-			return err
+		if err := s.exec(ctx, query, s.app, s.app, n.HostIP); err != nil {
+			failed = append(failed, fmt.Errorf("bring the switch of node %q in line with its app's: %w", n.HostIP, err))
 		}
-		_, err := tx.ExecContext(ctx, s.prefix.SQL(forgetStopSQL), s.app)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("sync switches: %w", err)
+		if ctx.Err() != nil {
+			break
+		}
 	}
-	return nil
+	return errors.Join(failed...)
+}
+
+// switchSQL is what brings a node's switch in line with its app's; empty if it is.
+func (n *Node) switchSQL(appOn bool) string {
+	switch {
+	case n.On && !appOn:
+		return stopNodeSQL
+	case !n.On && n.StoppedByApp && appOn:
+		return startNodeSQL
+	case n.On && n.StoppedByApp:
+		return forgetStopSQL
+	default:
+		return ""
+	}
 }

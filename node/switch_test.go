@@ -16,9 +16,17 @@ const (
 	startApp = `UPDATE QRTZ_APP SET STATE = 'Y' WHERE APPLICATION = 'a'`
 )
 
+func syncAll(t *testing.T, db *sqlx.DB) {
+	t.Helper()
+	s := NewStore(db, schema.DefaultPrefix, "a")
+	v, err := s.Read(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.SyncSwitches(t.Context(), &v))
+}
+
 func sync3(t *testing.T, db *sqlx.DB) (states [3]string) {
 	t.Helper()
-	require.NoError(t, NewStore(db, schema.DefaultPrefix, "a").SyncSwitches(t.Context()))
+	syncAll(t, db)
 	for i, id := range []string{"one", "two", "three"} {
 		r := readRow(t, db, id)
 		states[i] = r.State
@@ -74,7 +82,7 @@ func TestOtherAppsAreLeftAlone(t *testing.T) {
 	joined(t, db, "one")
 	run(t, db, `INSERT INTO QRTZ_NODE (APPLICATION, HOST_IP, HOST_NAME, STATE, TIME_CHECK) VALUES ('b', 'x', '', 'Y', 0)`)
 	run(t, db, stopApp)
-	require.NoError(t, NewStore(db, schema.DefaultPrefix, "a").SyncSwitches(t.Context()))
+	syncAll(t, db)
 	var state string
 	require.NoError(t, db.GetContext(t.Context(), &state, `SELECT STATE FROM QRTZ_NODE WHERE APPLICATION = 'b'`))
 	assert.Equal(t, "Y", state)
@@ -208,11 +216,13 @@ func TestOurOwnWritesAreNotSwitches(t *testing.T) {
 	self := m.Self()
 	s := m.store
 	ours := func() {
-		require.NoError(t, s.Beat(t.Context(), self.HostIP, self.Instance, time.Minute))
+		require.NoError(t, s.Beat(t.Context(), self.Instance, 7, time.Minute))
+		require.NoError(t, s.Show(t.Context(), self.HostIP, self.Instance, time.Minute))
 		require.NoError(t, s.SawOff(t.Context(), self.HostIP, self.Instance, seenOff{time.Now(), time.Now()}, seenOff{time.Now(), time.Now()}))
 		require.NoError(t, s.Resumed(t.Context(), self.HostIP, self.Instance))
-		_, err := s.Bury(t.Context(), time.Now().Add(time.Hour))
+		buried, err := s.Bury(t.Context(), &Node{HostIP: self.HostIP, Instance: self.Instance, pulse: pulse{7, true}})
 		require.NoError(t, err)
+		require.True(t, buried)
 		taken, err := s.Take(t.Context(), process{hostIP: "n", hostName: "h"}, 0, self.Instance)
 		require.NoError(t, err)
 		require.True(t, taken)

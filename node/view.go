@@ -12,16 +12,23 @@ type Node struct {
 	On               bool      // its own switch
 	StoppedByApp     bool      // off because the app is, not by an operator
 	Instance         int64     // 0: left the cluster, or was declared dead
-	Heartbeat        time.Time // zero: never, or left
+	Heartbeat        time.Time // as it says by the database's clock, for people; zero: never, or left
 	SwitchedAt       time.Time // when its row was last changed by hand
 	OffSince         time.Time // when it was switched off, if it has seen that and not yet resumed; zero otherwise
 	OffSeenAt        time.Time // when it last saw itself off; zero: never, or resumed
 	AppOffSince      time.Time // when its app was switched off, likewise
 	AppOffSeenAt     time.Time // when it last saw its app off
 	Classes          []string  // it has handlers for, sorted
-	ProcessID        int
 
-	seed uint64 // of its rank
+	seed    uint64 // of its rank
+	process identity
+	pulse   pulse
+
+	// What the reader of the view has seen of it (watch): for how long it has sent no heartbeat; for how long it has been watched
+	// without one, and without a gap; whether it has been seen to send one; and whether it has not, and says what cannot be
+	// true of its last one.
+	silent, watched time.Duration
+	beaten, doubted bool
 }
 
 // View is the cluster as one heartbeat saw it. It is never changed.
@@ -32,13 +39,19 @@ type View struct {
 	Nodes         []Node // all nodes of the app, dead ones included
 	Me            Node   // this node; the zero Node if its row is no longer this instance's
 
-	timeout time.Duration // a node is dead when its heartbeat is older
-	fresh   time.Duration // a node is not made owner when its heartbeat is older
+	timeout time.Duration // a node is dead when it has been silent for longer
+	fresh   time.Duration // a node is not made owner when it has been silent for longer
 }
 
+// alive tells whether a node counts as alive. One that nobody has seen send a heartbeat, and that says nonsense of its last
+// one, does not; that it is dead is not said with it (dead).
 func (v *View) alive(n *Node) bool {
-	return n.Instance != 0 && v.At.Sub(n.Heartbeat) <= v.timeout
+	return n.Instance != 0 && !n.doubted && n.watched <= v.timeout
 }
+
+// dead tells whether a node's instance has held no lease for certain: this process has watched it for all of the
+// timeout and has seen no heartbeat.
+func (v *View) dead(n *Node) bool { return n.Instance != 0 && n.watched > v.timeout }
 
 // claims tells whether a node may claim: it is alive, on, and done with resuming.
 func (v *View) claims(n *Node) bool {
@@ -115,7 +128,7 @@ func (v *View) MayOwn() func(id int64) bool {
 
 // eligible leaves out nodes that missed a heartbeat: others take over long before they count as dead.
 func (v *View) eligible(n *Node, class string) bool {
-	if !v.claims(n) || v.At.Sub(n.Heartbeat) > v.fresh {
+	if !v.claims(n) || n.silent > v.fresh {
 		return false
 	}
 	_, ok := slices.BinarySearch(n.Classes, class)

@@ -19,7 +19,7 @@ func cluster(me int, nodes ...Node) View {
 }
 
 func live(id string, classes ...string) Node {
-	return Node{HostIP: id, On: true, Instance: 1, Heartbeat: noon.Add(-time.Second), Classes: classes, seed: seedOf(id)}
+	return Node{HostIP: id, On: true, Instance: 1, silent: time.Second, Classes: classes, seed: seedOf(id)}
 }
 
 func five() []Node {
@@ -79,7 +79,7 @@ func TestOnlyTheLostNodesIDsMove(t *testing.T) {
 	for _, lose := range []func(*Node){
 		func(n *Node) { n.Instance = 0 },
 		func(n *Node) { n.On = false },
-		func(n *Node) { n.Heartbeat = noon.Add(-8 * time.Second) }, // one beat missed, long before it is dead
+		func(n *Node) { n.silent = 8 * time.Second }, // one beat missed, long before it is dead
 		func(n *Node) { n.OffSince = noon },
 		func(n *Node) { n.Classes = []string{"d"} },
 	} {
@@ -144,7 +144,7 @@ func TestAlone(t *testing.T) {
 	assert.False(t, v.Alone())
 	other.On = false
 	dead := live("c", "c")
-	dead.Heartbeat = noon.Add(-time.Hour)
+	dead.watched = time.Hour
 	v = cluster(0, live("a", "c"), other, dead)
 	assert.True(t, v.Alone())
 }
@@ -154,13 +154,14 @@ func TestClaiming(t *testing.T) {
 		change func(*View)
 		want   bool
 	}{
-		"all is well":    {func(*View) {}, true},
-		"app off":        {func(v *View) { v.AppOn = false }, false},
-		"node off":       {func(v *View) { v.Me.On = false }, false},
-		"resuming":       {func(v *View) { v.Me.OffSince = noon }, false},
-		"row lost":       {func(v *View) { v.Me = Node{} }, false},
-		"just alive":     {func(v *View) { v.Me.Heartbeat = noon.Add(-v.timeout) }, true},
-		"heartbeat late": {func(v *View) { v.Me.Heartbeat = noon.Add(-v.timeout - 1) }, false},
+		"all is well": {func(*View) {}, true},
+		"app off":     {func(v *View) { v.AppOn = false }, false},
+		"node off":    {func(v *View) { v.Me.On = false }, false},
+		"resuming":    {func(v *View) { v.Me.OffSince = noon }, false},
+		"row lost":    {func(v *View) { v.Me = Node{} }, false},
+		"just alive":  {func(v *View) { v.Me.watched = v.timeout }, true},
+		"silent":      {func(v *View) { v.Me.watched = v.timeout + 1 }, false},
+		"doubted":     {func(v *View) { v.Me.doubted = true }, false},
 	} {
 		v := cluster(0, live("a", "c"))
 		c.change(&v)
@@ -195,7 +196,7 @@ func TestOffSinceTheLastSwitchThatWasStillOn(t *testing.T) {
 
 func TestWhatANodePassesOverWhenItIsOnAgain(t *testing.T) {
 	dead := live("dead", "theirs")
-	dead.Heartbeat, dead.Instance = time.Time{}, 0
+	dead.Instance = 0
 	resuming := live("resuming", "both")
 	resuming.OffSince, resuming.OffSeenAt, resuming.SwitchedAt = at(-6), at(-3), at(-2)
 	unnoticed := live("unnoticed", "theirs too")
@@ -272,7 +273,7 @@ func TestResuming(t *testing.T) {
 func TestClasses(t *testing.T) {
 	off, dead, resuming := live("off", "a", "shared"), live("dead", "dead"), live("resuming", "resuming")
 	off.On, resuming.OffSince = false, noon
-	dead.Heartbeat = noon.Add(-time.Hour)
+	dead.watched = time.Hour
 	v := cluster(0, live("me", "mine", "shared"), off, dead, resuming, live("other", "b", "shared"))
 
 	assert.Equal(t, []string{"b", "mine", "shared"}, v.ClassesClaimed())
