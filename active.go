@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/internal/outage"
 )
 
 // attendEvery is how often what long runs have to say is written, and requests to cancel them are looked for.
@@ -95,7 +96,7 @@ func (s *actives) olderThan(t time.Time) map[int64]*active {
 func (s *session) attend(ctx context.Context) error {
 	old := s.active.olderThan(s.clock.Now().Add(-attendEvery))
 	if len(old) == 0 {
-		return nil
+		return outage.ErrIdle
 	}
 	var news []execute.Underway
 	var ids []int64

@@ -89,10 +89,10 @@ func pause(pacer *outage.Pacer, wrote bool, err error) time.Duration {
 	switch {
 	case err != nil:
 		return pacer.Next(err, flushMaxPause)
-	case wrote:
-		return pacer.Next(nil, flushEvery)
+	case !wrote:
+		return pacer.Next(outage.ErrIdle, flushEvery)
 	default:
-		return flushEvery
+		return pacer.Next(nil, flushEvery)
 	}
 }
 
