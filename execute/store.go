@@ -65,6 +65,11 @@ func (s *Store) addIn(add func(query string, args ...any), query string, args ..
 	return nil
 }
 
+// execAlone is execIn outside a transaction, tried again after a deadlock.
+func (s *Store) execAlone(ctx context.Context, query string, args ...any) error {
+	return schema.Again(ctx, func() error { return s.execIn(ctx, s.db, query, args...) })
+}
+
 // values is a derived table of rows, given one after another, with the named columns:
 //
 //	(SELECT ? AS A, ? AS B UNION ALL SELECT ?, ? …)
