@@ -43,6 +43,7 @@ type Options struct {
 // Cluster is a Galera cluster whose servers die with this process (on Linux also
 // if it is killed). Its methods may be called from several goroutines.
 type Cluster struct {
+	password string // of root at the ports; the nodes share their accounts
 	opts     Options
 	provider string
 	ports    *block
@@ -110,6 +111,9 @@ func (c *Cluster) prepare() (err error) {
 	if err := os.Chmod(c.opts.Dir, 0o711); err != nil { // the servers, if they run as mysql, go through
 		return err
 	}
+	if c.password, err = mysqld.Password(c.opts.Dir); err != nil {
+		return err
+	}
 	c.ports, err = takePorts(c.opts.Nodes)
 	return err
 }
@@ -119,7 +123,7 @@ func (c *Cluster) Nodes() int { return c.opts.Nodes }
 
 // DSN returns the go-sql-driver DSN of a database (empty for none) on node i for root.
 func (c *Cluster) DSN(i int, database string) string {
-	return mysqld.TCP(c.ports.of(i).sql, database)
+	return mysqld.TCP(c.ports.of(i).sql, c.password, database)
 }
 
 // PID returns the process id of node i, 0 when it does not run.

@@ -73,7 +73,8 @@ func (c *Cluster) spawn(ctx context.Context, i int, first bool) error {
 		args = append(args, "--wsrep-start-position="+at.String())
 	}
 	server, err := mysqld.Start(ctx, mysqld.Options{
-		Dir: c.dir(i), Port: c.ports.of(i).sql, User: account, Empty: !first, Args: append(args, c.opts.Args...), Env: c.opts.Env,
+		Dir: c.dir(i), Port: c.ports.of(i).sql, Password: c.password, User: account, Empty: !first,
+		Args: append(args, c.opts.Args...), Env: c.opts.Env,
 	})
 	if err != nil {
 		return fmt.Errorf("node %d: %w", i, err)

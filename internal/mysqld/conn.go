@@ -18,16 +18,16 @@ import (
 const maxSocketPath = 100
 
 // dsn formats the DSN of root on a private server.
-func dsn(network, addr, database string) string {
+func dsn(network, addr, password, database string) string {
 	cfg := mysql.NewConfig()
-	cfg.User, cfg.Net, cfg.Addr, cfg.DBName = "root", network, addr, database
+	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.DBName = "root", password, network, addr, database
 	cfg.InterpolateParams = true
 	return cfg.FormatDSN()
 }
 
 // TCP formats the DSN of root on the private server that listens on a port of 127.0.0.1.
-func TCP(port int, database string) string {
-	return dsn("tcp", fmt.Sprintf("127.0.0.1:%d", port), database)
+func TCP(port int, password, database string) string {
+	return dsn("tcp", fmt.Sprintf("127.0.0.1:%d", port), password, database)
 }
 
 // socketPath returns where the server of dir has its socket: in dir itself or,
@@ -49,7 +49,7 @@ func socketPath(dir string) (string, error) {
 
 // socketUsable reports whether a socket at path can be made and be named in a DSN.
 func socketUsable(path string) bool {
-	cfg, err := mysql.ParseDSN(dsn("unix", path, ""))
+	cfg, err := mysql.ParseDSN(dsn("unix", path, "", ""))
 	return err == nil && cfg.Addr == path && len(path) <= maxSocketPath
 }
 
@@ -71,7 +71,7 @@ func privateDir(dir string) error {
 
 // execute runs one statement on a connection of its own.
 func execute(ctx context.Context, socket, statement string) error {
-	cfg, err := mysql.ParseDSN(dsn("unix", socket, ""))
+	cfg, err := mysql.ParseDSN(dsn("unix", socket, "", ""))
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package mysqld_test
 import (
 	"context"
 	"database/sql"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,6 +74,43 @@ func TestStopRemovesATemporaryDirectory(t *testing.T) {
 	assert.NoDirExists(t, filepath.Dir(cfg.Addr))
 	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
 	assert.NoError(t, s.Stop(t.Context()), "stopping twice is no error")
+}
+
+func TestAPortHasAPassword(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	port := l.Addr().(*net.TCPAddr).Port
+	require.NoError(t, l.Close())
+	s := start(t, mysqld.Options{Port: port})
+	run(t, s.DSN(""), "DO 0")
+	require.NoError(t, s.Restart(t.Context()))
+	run(t, s.DSN(""), "DO 0")
+
+	cfg, err := mysql.ParseDSN(s.DSN(""))
+	require.NoError(t, err)
+	require.Equal(t, "tcp", cfg.Net)
+	require.NotEmpty(t, cfg.Passwd)
+	for _, password := range []string{"", "root", cfg.Passwd + "x"} {
+		cfg.Passwd = password
+		db, err := sql.Open("mysql", cfg.FormatDSN())
+		require.NoError(t, err)
+		var refused *mysql.MySQLError
+		require.ErrorAs(t, db.PingContext(t.Context()), &refused, password)
+		assert.Equal(t, uint16(1045), refused.Number)
+		require.NoError(t, db.Close())
+	}
+}
+
+// Whoever can enter the directory reaches the socket, where root needs no password.
+func TestNobodyElseReadsWhatAServerKeeps(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	require.NoError(t, os.Mkdir(dir, 0o755)) // made by somebody who did not think of it
+	start(t, mysqld.Options{Dir: dir})
+	for path, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, "data"): 0o700, filepath.Join(dir, "tmp"): 0o700, filepath.Join(dir, "error.log"): 0o600} {
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		assert.Equal(t, want, info.Mode().Perm(), path)
+	}
 }
 
 func TestDSNCarriesAnyName(t *testing.T) {

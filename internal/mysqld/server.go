@@ -25,11 +25,14 @@ var ErrInUse = errors.New("directory in use by another server")
 // Options of a private server. The zero value is a throwaway server in a
 // temporary directory, reachable by its socket only.
 type Options struct {
-	// Dir holds data, socket and error.log, and is created with mode 0700.
+	// Dir holds data, socket and error.log, and gets mode 0700.
 	// Empty means a temporary directory that Stop removes.
 	Dir string
 	// Port listens on 127.0.0.1 as well. 0, the default, means socket only.
 	Port int
+	// Password is that of root at the port, of letters and digits. Empty means the one that is kept in Dir. By the
+	// socket, which nobody else can reach, root needs none.
+	Password string
 	// Durable flushes at every commit. Without it a power cut, though not the
 	// death of the server process, may lose or damage data.
 	Durable bool
@@ -101,6 +104,14 @@ func (s *Server) start(ctx context.Context) error {
 	if err := os.MkdirAll(s.tmpDir(), 0o700); err != nil {
 		return err
 	}
+	if err := os.Chmod(dir, 0o700); err != nil { // it may have been there: whoever reaches the socket is root
+		return err
+	}
+	if s.opts.Port != 0 && s.opts.Password == "" {
+		if s.opts.Password, err = Password(dir); err != nil {
+			return err
+		}
+	}
 	if s.socket, err = socketPath(dir); err != nil {
 		return err
 	}
@@ -129,7 +140,7 @@ func (s *Server) start(ctx context.Context) error {
 
 // spawn starts the server program.
 func (s *Server) spawn(lock *os.File) (*child.Process, error) {
-	log, err := os.Create(filepath.Join(s.opts.Dir, "error.log"))
+	log, err := os.OpenFile(filepath.Join(s.opts.Dir, "error.log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -163,19 +174,16 @@ func (s *Server) waitReady(ctx context.Context) error {
 	if s.opts.Port == 0 {
 		return nil
 	}
-	if err := execute(ctx, s.socket, "CREATE USER IF NOT EXISTS 'root'@'127.0.0.1'"); err != nil {
-		return err
-	}
-	return execute(ctx, s.socket, "GRANT ALL PRIVILEGES ON *.* TO 'root'@'127.0.0.1' WITH GRANT OPTION")
+	return s.guardPort(func(statement string) error { return execute(ctx, s.socket, statement) })
 }
 
 // DSN returns the go-sql-driver DSN of a database (empty for none) for root,
 // by TCP if the server has a port, else by its socket.
 func (s *Server) DSN(database string) string {
 	if s.opts.Port != 0 {
-		return TCP(s.opts.Port, database)
+		return TCP(s.opts.Port, s.opts.Password, database)
 	}
-	return dsn("unix", s.socket, database)
+	return dsn("unix", s.socket, "", database)
 }
 
 // PID returns the process id of the server, 0 when it is stopped.

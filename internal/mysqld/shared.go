@@ -77,7 +77,7 @@ func (l *Lease) ensure(ctx context.Context) error {
 }
 
 // DSN returns the go-sql-driver DSN of a database (empty for none) for root.
-func (l *Lease) DSN(database string) string { return dsn("unix", l.socket, database) }
+func (l *Lease) DSN(database string) string { return dsn("unix", l.socket, "", database) }
 
 // Socket returns the path of the server's Unix socket.
 func (l *Lease) Socket() string { return l.socket }
