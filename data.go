@@ -37,7 +37,7 @@ func (l *loader) load(ctx context.Context, r execute.Run) (data []byte, release 
 	for most := r.DataSize; ; {
 		release, err := l.budget.take(ctx, most)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("the handler was not called, for there was no room yet for the run's JOB_DATA (%d bytes): %w", r.DataSize, err)
 		}
 		data, size, err := l.readPatiently(ctx, r, most)
 		if err == nil && size <= most {
