@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/jmoiron/sqlx"
 
 	"github.com/qrtz-go/qrtz/internal/mysqld"
 	"github.com/qrtz-go/qrtz/schema"
@@ -130,6 +131,9 @@ func createDatabase(ctx context.Context, cfg *mysql.Config, name, ifNotExists st
 		return err
 	}
 	defer func() { _ = db.Close() }()
+	if err := safe(ctx, db); err != nil {
+		return fmt.Errorf("cannot use the server at %s(%s): %w", cfg.Net, cfg.Addr, err)
+	}
 	if _, err := db.ExecContext(ctx, "CREATE DATABASE "+ifNotExists+"`"+name+"` CHARACTER SET utf8mb4"); err != nil {
 		return fmt.Errorf("create database %s at %s(%s): %w", name, cfg.Net, cfg.Addr, err)
 	}
@@ -142,9 +146,22 @@ func (d *database) ping(ctx context.Context) error {
 		return err
 	}
 	if err := db.PingContext(ctx); err != nil {
-		return fmt.Errorf("cannot use database %s of %s(%s) as user %q: %w", d.cfg.DBName, d.cfg.Net, d.cfg.Addr, d.cfg.User, err)
+		return d.cannotUse(err)
+	}
+	if err := safe(ctx, db); err != nil {
+		return d.cannotUse(err)
 	}
 	return nil
+}
+
+// safe refuses sessions in whose character set a quote can hide: values are put into statements here (InterpolateParams).
+func safe(ctx context.Context, db *sql.DB) error {
+	_, err := schema.SafeNow(ctx, sqlx.NewDb(db, "mysql"))
+	return err
+}
+
+func (d *database) cannotUse(err error) error {
+	return fmt.Errorf("cannot use database %s of %s(%s) as user %q: %w", d.cfg.DBName, d.cfg.Net, d.cfg.Addr, d.cfg.User, err)
 }
 
 // pool returns a new pool of at most n connections, which close closes.

@@ -117,6 +117,23 @@ func TestAWrongDSN(t *testing.T) {
 	assert.Contains(t, r.stderr, "--prefix: ")
 }
 
+// A value could become a part of a statement.
+func TestADSNInWhoseCharacterSetAQuoteCanHideIsRefused(t *testing.T) {
+	dsn := testdb.DSN(t)
+	and := "?"
+	if strings.Contains(dsn, "?") {
+		and = "&"
+	}
+	for _, charset := range []string{"charset=gbk", "charset=big5", "charset=sjis", "character_set_client=gbk", "charset=utf8mb4&character_set_client=big5"} {
+		for _, args := range [][]string{{"job", "list"}, {"migrate", "up"}, {"node", "run", "--app", "a"}, {"demo", "--for", "5s"}} {
+			r := run(t, []string{"QRTZ_DSN=" + dsn + and + charset}, args...)
+			assert.Equal(t, 1, r.code, charset)
+			assert.Contains(t, r.stderr, "a quote can hide", charset)
+		}
+	}
+	assert.Zero(t, run(t, []string{"QRTZ_DSN=" + dsn + and + "charset=utf8mb4"}, "migrate", "up").code)
+}
+
 func TestMigrate(t *testing.T) {
 	env := []string{"QRTZ_DSN=" + testdb.DSN(t)}
 	assert.Contains(t, run(t, env, "migrate", "status").stdout, "1  missing  version_1_3\n2  missing  cluster\n")
