@@ -79,9 +79,15 @@ var openings = []opening{
 
 // openTransaction changes rows of a table and neither commits nor rolls back for longer than a node takes to be declared dead.
 func (t *torture) openTransaction(ctx context.Context, f fault) {
-	t.tables.RLock()
-	defer t.tables.RUnlock()
 	a, o := t.anyApp(f), openings[f.dice.IntN(len(openings))]
+	if o.app || o.all {
+		if !t.wide.take() {
+			o = openings[0] // what holds up everything leaves time for what must not
+		} else {
+			defer t.wide.free()
+			defer t.wait(ctx, f.last) // after the tables are free again
+		}
+	}
 	one := &lock{span: &spans{}, what: o.what, all: o.all}
 	var args []any
 	if o.app {
@@ -102,6 +108,8 @@ func (t *torture) openTransaction(ctx context.Context, f fault) {
 		}
 	}
 	last := max(f.last, t.pace.nodeTimeout()*13/10)
+	t.tables.RLock()
+	defer t.tables.RUnlock()
 	t.try(ctx, "open transaction", func(ctx context.Context) error { return t.leaveOpen(ctx, one, last, o.query, args...) })
 }
 

@@ -51,6 +51,7 @@ type torture struct {
 	poisons  poisons
 	tables   sync.RWMutex // read while somebody leaves a transaction open
 	changing spans        // of tables
+	wide     trouble      // an open transaction that holds up a whole app
 	crowds   spans        // many fires at once
 
 	from, until time.Time // of all lasting schedules
