@@ -44,7 +44,7 @@ func (c *Client) change(ctx context.Context, doing string, fn func(tx *sqlx.Tx, 
 	if c.tx != nil {
 		err = schema.InSavepoint(ctx, c.tx, timed)
 	} else {
-		err = schema.InTx(ctx, c.scheduler.db, timed)
+		err = schema.InTx(ctx, c.pool(), timed)
 	}
 	if err != nil {
 		return fmt.Errorf("qrtz: %s: %w", doing, err)
@@ -59,6 +59,15 @@ func (c *Client) running() (*session, bool) {
 	}
 	one := c.scheduler.session.Load()
 	return one, one != nil
+}
+
+// pool is where a call gets a connection for its own transaction: while the scheduler runs, from those that nothing else
+// can take.
+func (c *Client) pool() *sqlx.DB {
+	if one, ok := c.running(); ok {
+		return one.links.own
+	}
+	return c.scheduler.db
 }
 
 func (c *Client) wake() {

@@ -17,6 +17,13 @@ type cluster struct {
 
 func (c cluster) Now() time.Time { return c.clock.Now() }
 
+// Note takes in what the database's clock says in the answer to a claim.
+func (c cluster) Note(r execute.ClockReading) {
+	if !r.Server.IsZero() {
+		c.clock.Note(r.Server, r.Sent, r.Received)
+	}
+}
+
 func (c cluster) Self() execute.Instance {
 	self := c.Member.Self()
 	return execute.Instance{HostIP: self.HostIP, HostName: self.HostName, ID: self.Instance}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/rs/zerolog"
 
 	"github.com/qrtz-go/qrtz/app"
@@ -21,6 +22,12 @@ type Config struct {
 	// among the app's live processes. By default it is the machine's address, and address#2, #3 … for further
 	// processes on the machine. A restarted process gets its id back.
 	NodeID string
+
+	// DSN is where a running Scheduler opens connections of its own, seven in all: the database that Open was given, as
+	// github.com/go-sql-driver/mysql names it. A claim is then one round trip, and nothing that handlers do to the pool of
+	// Open can hold up claims or heartbeats. By default the Scheduler takes as many connections out of that pool for as
+	// long as it runs, sets their sessions, and closes them in the end.
+	DSN string
 
 	// Prefix is what the table names begin with. Defaults to QRTZ_.
 	Prefix string
@@ -99,6 +106,10 @@ func (c Config) Validate() error {
 	refuse(c.App == "", "Config.App is empty: want the name of your application, for example \"billing\"")
 	refuse(len(c.App) > app.MaxName, "Config.App (%q, %d bytes) is too long: at most %d fit", c.App, len(c.App), app.MaxName)
 	problems = append(problems, node.ValidateID(c.NodeID), schema.Prefix(c.Prefix).Validate())
+	if c.DSN != "" {
+		_, err := mysql.ParseDSN(c.DSN)
+		refuse(err != nil, "Config.DSN: %w", err)
+	}
 	refuse(c.Workers < 1, "Workers (%d) must be at least 1", c.Workers)
 	refuse(c.PollInterval < 100*time.Millisecond, "PollInterval (%s) must be at least 100ms", c.PollInterval)
 	refuse(c.MisfireInterval < 100*time.Millisecond, "MisfireInterval (%s) must be at least 100ms", c.MisfireInterval)

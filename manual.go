@@ -19,16 +19,17 @@ type Manual struct {
 // Manual joins the cluster in place of Run, and does what a node does when it starts: misfire policies are applied, and
 // runs that nobody holds any more are put on record as LOST.
 func (s *Scheduler) Manual(ctx context.Context) (*Manual, error) {
-	one := newSession(s)
-	if !s.session.CompareAndSwap(nil, one) {
+	if !s.busy.CompareAndSwap(false, true) {
 		return nil, errors.New("qrtz: this Scheduler is running already")
 	}
+	one := newSession(s, &links{own: s.db, beat: s.db}) // which the test has told the time
+	s.session.Store(one)
 	m := &Manual{session: one}
 	one.hooks, one.tell = m.recording(s.cfg.Hooks), func(hook func(Event), e Event) { hook(e) }
-	s.clock.StandStill(true)
+	one.clock.StandStill(true)
 	if err := one.start(ctx); err != nil {
-		s.clock.StandStill(false)
 		s.session.Store(nil)
+		s.busy.Store(false)
 		return nil, fmt.Errorf("qrtz: %w", err)
 	}
 	return m, nil
@@ -92,6 +93,6 @@ func (m *Manual) RunDue(ctx context.Context) (told []Event, next time.Time, err 
 // Leave leaves the cluster. The Scheduler can then run, or be driven by hand again.
 func (m *Manual) Leave(ctx context.Context) {
 	m.session.leave(ctx)
-	m.session.clock.StandStill(false)
 	m.session.session.Store(nil)
+	m.session.busy.Store(false)
 }

@@ -11,9 +11,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/qrtz-go/qrtz/app"
 	"github.com/qrtz-go/qrtz/execute"
-	"github.com/qrtz-go/qrtz/node"
 	"github.com/qrtz-go/qrtz/pool"
 	"github.com/qrtz-go/qrtz/schema"
 )
@@ -26,10 +24,9 @@ type Scheduler struct {
 	db       *sqlx.DB
 	handlers map[string]handler
 	pool     *pool.Pool
-	clock    *node.Clock
-	apps     *app.Store
 	executes *execute.Store
-	session  atomic.Pointer[session] // while Run runs
+	busy     atomic.Bool             // Run runs, or somebody drives it by hand
+	session  atomic.Pointer[session] // while it is busy
 }
 
 // Open returns a scheduler on the caller's database, which stays the caller's to close. It does not connect yet.
@@ -44,8 +41,6 @@ func Open(db *sql.DB, cfg Config) (*Scheduler, error) {
 		db:       dbx,
 		handlers: map[string]handler{},
 		pool:     pool.New(cfg.Workers),
-		clock:    node.NewClock(dbx, cfg.Wall, *cfg.Logger),
-		apps:     app.NewStore(dbx, prefix, cfg.App),
 		executes: execute.NewStore(dbx, prefix, cfg.App),
 	}
 	s.Client = Client{scheduler: s}
@@ -85,16 +80,27 @@ func (s *Scheduler) Resize(workers int) error {
 //
 // The declared classes need handlers first. A Scheduler runs once at a time.
 func (s *Scheduler) Run(ctx context.Context) error {
-	one := newSession(s)
-	if !s.session.CompareAndSwap(nil, one) {
+	if !s.busy.CompareAndSwap(false, true) {
 		return errors.New("qrtz: this Scheduler is running already")
 	}
+	defer s.busy.Store(false)
+	if err := s.run(ctx); err != nil && ctx.Err() == nil { // told to stop before it has begun, it has not failed
+		return fmt.Errorf("qrtz: %w", err)
+	}
+	return nil
+}
+
+func (s *Scheduler) run(ctx context.Context) error {
+	links, err := s.openLinks(ctx)
+	if err != nil {
+		return err
+	}
+	defer links.close()
+	one := newSession(s, links)
+	s.session.Store(one)
 	defer s.session.Store(nil)
 	if err := s.enter(ctx, one); err != nil {
-		if ctx.Err() != nil {
-			return nil // it was told to stop before it had begun: that is no failure
-		}
-		return fmt.Errorf("qrtz: %w", err)
+		return err
 	}
 	one.run(ctx)
 	return nil
@@ -105,7 +111,7 @@ func (s *Scheduler) enter(ctx context.Context, one *session) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := schema.Check(ctx, s.db.DB, schema.Prefix(s.cfg.Prefix)); err != nil {
+	if err := schema.Check(ctx, one.links.own.DB, schema.Prefix(s.cfg.Prefix)); err != nil {
 		return err
 	}
 	if err := s.checkSettings(ctx); err != nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/qrtz-go/qrtz/app"
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/internal/outage"
 	"github.com/qrtz-go/qrtz/internal/text"
@@ -25,15 +26,19 @@ const (
 // session is one life of a Scheduler, from joining the cluster to leaving it.
 type session struct {
 	*Scheduler
-	member  *node.Member
-	poller  *poller.Poller
-	misfire *misfire.Handler
-	results *execute.Results
-	loader  *loader
-	active  actives
-	events  *events
-	hooks   Hooks
-	tell    func(hook func(Event), e Event)
+	links    *links
+	clock    *node.Clock
+	apps     *app.Store
+	executes *execute.Store // on connections of the scheduler's own
+	member   *node.Member
+	poller   *poller.Poller
+	misfire  *misfire.Handler
+	results  *execute.Results
+	loader   *loader
+	active   actives
+	events   *events
+	hooks    Hooks
+	tell     func(hook func(Event), e Event)
 
 	unhandledOnce sync.Map // classes that have been reported
 
@@ -42,24 +47,27 @@ type session struct {
 	cancelRuns context.CancelCauseFunc
 }
 
-func newSession(s *Scheduler) *session {
-	one := &session{Scheduler: s, active: actives{byID: map[int64]*active{}}}
+func newSession(s *Scheduler, l *links) *session {
 	log, prefix := *s.cfg.Logger, schema.Prefix(s.cfg.Prefix)
+	one := &session{
+		Scheduler: s, links: l, active: actives{byID: map[int64]*active{}},
+		clock: node.NewClock(l.beat, s.cfg.Wall, log), apps: app.NewStore(l.own, prefix, s.cfg.App), executes: execute.NewStore(l.own, prefix, s.cfg.App),
+	}
 	one.events, one.hooks = newEvents(log), s.cfg.Hooks
 	one.tell = one.events.tell
 	one.runs, one.cancelRuns = context.WithCancelCause(context.Background())
-	one.member = node.NewMember(s.db, s.db, prefix, s.cfg.App, s.clock, node.Config{
+	one.member = node.NewMember(l.own, l.beat, prefix, s.cfg.App, one.clock, node.Config{
 		ID: s.cfg.NodeID, Classes: s.classes(), Version: version(), Log: log, Wall: s.cfg.Wall,
 		BeatEvery: s.cfg.PollInterval, Timeout: s.cfg.NodeTimeout, OnFenced: one.endRuns, Settle: one.settle,
 	})
-	here := cluster{one.member, s.clock}
-	one.results = execute.NewResults(s.executes.Complete, log)
-	one.loader = newLoader(s.executes)
-	one.poller = poller.New(s.executes, here, s.pool, poller.Config{
+	here := cluster{one.member, one.clock}
+	one.results = execute.NewResults(one.executes.Complete, log)
+	one.loader = newLoader(one.executes)
+	one.poller = poller.New(one.executes, here, s.pool, poller.Config{
 		Interval: s.cfg.PollInterval, MisfireAfter: s.cfg.MisfireAfter, Classes: s.classes(), Log: log,
 		Unhandled: one.unhandled, Claimed: one.tellClaimed, Skipped: one.tellSkipped, Run: one.carryOut,
 	})
-	one.misfire = misfire.New(s.apps, here, s.executes, misfire.Config{
+	one.misfire = misfire.New(one.apps, here, one.executes, misfire.Config{
 		Interval: s.cfg.MisfireInterval, MisfireAfter: s.cfg.MisfireAfter,
 		Log:       log,
 		Unhandled: one.unhandled, Skipped: one.tellSkipped, Lost: one.tellLost,
@@ -144,7 +152,7 @@ func (s *session) leave(ctx context.Context) {
 
 // settle writes what an instance that has been fenced leaves behind, while its row is still its own.
 func (s *session) settle(ctx context.Context) error {
-	if err := s.poller.Settle(ctx); err != nil {
+	if err := s.poller.HandBackDoubts(ctx); err != nil {
 		return err
 	}
 	return s.results.Flush(ctx)
@@ -188,7 +196,8 @@ func (s *session) carryOut(r execute.Run, startedAt time.Time) {
 
 // giveUp is told of a run that was claimed by an instance whose lease is over, and has therefore not been started.
 func (s *session) giveUp(r execute.Run) {
-	s.cfg.Logger.Warn().Int64("run", r.ID).Msg("not started: the instance that claimed it has lost its place in the cluster")
+	s.cfg.Logger.Warn().Int64("run", r.ID).Msg("not started: the instance that claimed it has lost its place in the cluster; handed back if it still can be")
+	s.poller.GiveUp(r)
 }
 
 // runContext ends with its cause when the run is cancelled, fenced or drained, and when it times out.

@@ -3,13 +3,15 @@ package execute
 import (
 	"cmp"
 	"context"
-	"database/sql"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/qrtz-go/qrtz/internal/text"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -20,14 +22,48 @@ type Applied struct {
 
 	// Skipped are fires put on record as SKIPPED: misfires, and fires for which an overlap rule left no room.
 	Skipped []SkippedFire
+
+	// InDoubt are claims whose COMMIT got no answer: they may have been won all the same. HandBackFires gives them up.
+	InDoubt []Move
+
+	// Refused are executes that the server takes no move of, for what stands in their rows. They have been set to ERROR.
+	Refused []RefusedMove
+
+	Clock ClockReading
+}
+
+// RefusedMove is a move that the server refused for reasons of its row alone.
+type RefusedMove struct {
+	Execute *Execute
+	Err     error
+}
+
+// ClockReading is the server's clock, found in an answer that was asked for between two moments of ours.
+type ClockReading struct {
+	Server         time.Time // zero: none was read
+	Sent, Received time.Time
+}
+
+func (c *ClockReading) scan(r *sqlx.Rows) error {
+	var micros int64
+	err := r.Scan(&micros)
+	c.Server, c.Received = time.UnixMicro(micros), time.Now()
+	return err
+}
+
+func (a *Applied) add(b Applied) {
+	a.Moved, a.Runs, a.Skipped = append(a.Moved, b.Moved...), append(a.Runs, b.Runs...), append(a.Skipped, b.Skipped...)
+	a.InDoubt, a.Refused = append(a.InDoubt, b.InDoubt...), append(a.Refused, b.Refused...)
+	if !b.Clock.Server.IsZero() {
+		a.Clock = b.Clock
+	}
 }
 
 // Claim carries out claims: it wins the fires it can and returns them; what another node won, what has
-// been changed since it was read, and everything if this instance, its node or its app is off, is
-// missing from the result and no error. After schema.ErrCommitUnknown the claims may have been won
-// all the same: HandBackFires gives them up.
+// been changed or locked since it was read, and everything if this instance, its node or its app is off, is
+// missing from the result and no error. What was won is in the result also when there is an error.
 func (s *Store) Claim(ctx context.Context, who Instance, moves []Move) (Applied, error) {
-	a, err := s.apply(ctx, who, Executing, mustBeOn, moves)
+	a, err := s.apply(ctx, claiming(who), moves)
 	if err != nil {
 		return a, fmt.Errorf("claim fires: %w", err)
 	}
@@ -35,123 +71,245 @@ func (s *Store) Claim(ctx context.Context, who Instance, moves []Move) (Applied,
 }
 
 // Repair carries out moves of executes in state from that start nothing here. It needs a live instance but
-// not one that is on. Like Claim it leaves out what somebody else moved meanwhile.
+// not one that is on. Like Claim it leaves out what somebody else moved meanwhile, or has locked.
 func (s *Store) Repair(ctx context.Context, who Instance, from State, moves []Move) (Applied, error) {
-	a, err := s.apply(ctx, who, from, mayBeOff, moves)
+	a, err := s.apply(ctx, terms{who, from, false}, moves)
 	if err != nil {
 		return a, fmt.Errorf("repair executes: %w", err)
 	}
 	return a, nil
 }
 
-// The switches are read by the UPDATE itself, which locks their rows: a switch thrown waits for the
-// claim in flight, and no claim after it sees the old one. (Seen on MariaDB 10.11 and MySQL 9.7.)
+// terms are what a batch of moves needs beside the guards of its executes.
+type terms struct {
+	who  Instance
+	from State
+	on   bool // the app and the node must be switched on
+}
+
+func claiming(who Instance) terms { return terms{who, Executing, true} }
+
 const (
-	mustBeOn = `AND N.STATE = 'Y' AND A.STATE = 'Y'`
-	mayBeOff = ``
+	carefulBatch = 100             // moves of one packet that asks first which rows are locked: the server compares each with each
+	carefulFor   = 1 * time.Minute // after a lock was met
+	packetRows   = 2000            // of QRTZ_RUN that one packet inserts: CATCH_UP may want half a million
 )
 
-func (s *Store) apply(ctx context.Context, who Instance, from State, switches string, moves []Move) (Applied, error) {
-	if len(moves) == 0 {
-		return Applied{}, nil
-	}
+// apply carries out moves in packets. A packet that is refused for the sake of one row is taken apart until the row
+// stands alone; one that meets a lock is made again without the rows that are locked.
+func (s *Store) apply(ctx context.Context, t terms, moves []Move) (all Applied, err error) {
 	slices.SortFunc(moves, func(a, b Move) int { return cmp.Compare(a.Execute.ID, b.Execute.ID) })
-	var applied Applied
-	err := schema.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		token := rand.Int64()
+	for some := range chunkMoves(moves, packetRows) {
+		applied, e := s.applyAvoidingLocks(ctx, t, some)
+		if refused := s.giveUp(ctx, t.from, applied.Refused, len(some)); refused != nil {
+			applied.Refused, e = nil, errors.Join(e, refused)
+		}
+		all.add(applied)
+		if err = errors.Join(err, e); e != nil && !errors.Is(e, schema.ErrCommitUnknown) {
+			break
+		}
+	}
+	slices.SortFunc(all.Runs, byFireTime)
+	return all, err
+}
+
+// chunkMoves parts moves so that none of the parts, unless of one move, inserts more rows than most.
+func chunkMoves(moves []Move, most int) func(yield func([]Move) bool) {
+	return func(yield func([]Move) bool) {
+		from, rows := 0, 0
 		for i := range moves {
-			moves[i].token = token
+			if rows += len(moves[i].Runs); rows > most && i > from {
+				if !yield(moves[from:i]) {
+					return
+				}
+				from, rows = i, len(moves[i].Runs)
+			}
 		}
-		if err := s.updateGuarded(ctx, tx, who, token, from, switches, moves); err != nil {
-			return err
+		if from < len(moves) {
+			yield(moves[from:])
 		}
-		won, err := s.readBack(ctx, tx, token, moves)
+	}
+}
+
+// applyAvoidingLocks has small batches leave locked rows alone at once. Large ones do so when a lock was met a short while ago.
+func (s *Store) applyAvoidingLocks(ctx context.Context, t terms, moves []Move) (Applied, error) {
+	if len(moves) > carefulBatch && !s.metLock(time.Now()) {
+		applied, err := s.applyApart(ctx, t, moves, false)
+		if !schema.Locked(err) {
+			return applied, err
+		}
+		s.lockMet.Store(time.Now().UnixNano())
+	}
+	var all Applied
+	for some := range slices.Chunk(moves, carefulBatch) {
+		applied, err := s.applyApart(ctx, t, some, true)
+		all.add(applied)
+		if schema.Locked(err) {
+			err = fmt.Errorf("the row of the app or of this node is locked%s: %w", s.blockers(ctx), err)
+		}
 		if err != nil {
-			return err
+			return all, err
 		}
-		applied = Applied{}
-		for _, m := range won {
-			applied.Moved = append(applied.Moved, m.moved())
-		}
-		applied.Runs, applied.Skipped, err = s.record(ctx, tx, who, won)
-		return err
-	})
-	if err != nil {
-		return Applied{}, err
 	}
-	return applied, nil
+	return all, nil
 }
 
-const guardedUpdateSQL = `
-UPDATE QRTZ_EXECUTE E
-  JOIN %s V ON V.ID = E.ID
-  JOIN QRTZ_NODE N ON N.APPLICATION = ? AND N.HOST_IP = ?
-  JOIN QRTZ_APP A ON A.APPLICATION = ?
+func (s *Store) metLock(now time.Time) bool {
+	return now.Sub(time.Unix(0, s.lockMet.Load())) < carefulFor
+}
+
+// applyApart finds the moves that the server refuses for what stands in their rows.
+func (s *Store) applyApart(ctx context.Context, t terms, moves []Move, careful bool) (Applied, error) {
+	applied, err := s.applyPacket(ctx, t, moves, careful)
+	switch {
+	case !schema.RowFault(err):
+		return applied, err
+	case len(moves) > 1:
+		half := len(moves) / 2
+		applied, err = s.applyApart(ctx, t, moves[:half], careful)
+		if err != nil && !errors.Is(err, schema.ErrCommitUnknown) {
+			return applied, err
+		}
+		second, e := s.applyApart(ctx, t, moves[half:], careful)
+		applied.add(second)
+		return applied, errors.Join(err, e)
+	default:
+		return Applied{Refused: []RefusedMove{{moves[0].Execute, err}}}, nil
+	}
+}
+
+// PAUSED_AT says when it was given up: while nobody has changed the row since, it is not tried again.
+const giveUpSQL = `
+UPDATE QRTZ_EXECUTE SET STATE = 'ERROR', STATE_REASON = ?, PAUSED_AT = ` + schema.NowMillisSQL + ` WHERE ID = ? AND STATE = ?`
+
+// giveUp sets executes to ERROR that cannot be moved. If none of several can, it is not for what stands in their rows.
+func (s *Store) giveUp(ctx context.Context, from State, refused []RefusedMove, of int) error {
+	if len(refused) == of && of > 1 {
+		return fmt.Errorf("the server refuses the next state of all of %d executes, such as %d: %w", of, refused[0].Execute.ID, refused[0].Err)
+	}
+	for _, r := range refused {
+		why := text.Clip(text.ASCII("the server refuses its next state: "+r.Err.Error()), 500)
+		if err := s.execAlone(ctx, giveUpSQL, why, r.Execute.ID, from); err != nil {
+			return fmt.Errorf("set execute %d to ERROR: %w", r.Execute.ID, err)
+		}
+	}
+	return nil
+}
+
+// freeSQL notes, in the session, which of some executes nobody has locked, and locks those.
+const freeSQL = `
+SELECT GROUP_CONCAT(F.ID) INTO @QRTZ_FREE FROM (
+  SELECT ID FROM QRTZ_EXECUTE FORCE INDEX (PRIMARY) WHERE ID IN (?) ORDER BY ID FOR UPDATE SKIP LOCKED) F`
+
+// The switches are read by the UPDATE itself, which locks their rows: a switch thrown waits for the claim under way, and no
+// claim after it sees the old one. (Seen on MariaDB 10.11 and MySQL 9.7.) They come first, so that a claim that has to wait
+// for them holds nothing. The order of the join is fixed, and the key is: on a table of a few rows the optimizer would
+// read, and so lock, all of them.
+const (
+	guardedUpdateSQL = `
+UPDATE QRTZ_NODE N
+  %s STRAIGHT_JOIN %s V
+  STRAIGHT_JOIN QRTZ_EXECUTE E FORCE INDEX (PRIMARY) ON E.ID = V.ID
    SET E.STATE = V.STATE1, E.STATE_REASON = V.REASON, E.PREV_FIRE_TIME = V.PREV1, E.NEXT_FIRE_TIME = V.NEXT1,
-       E.TIME_TRIGGERED = GREATEST(COALESCE(E.TIME_TRIGGERED, 0), 0) + V.FIRES,
+       E.TIME_TRIGGERED = LEAST(GREATEST(COALESCE(V.FIRED0, 0), 0), ?) + V.FIRES,
        E.PAUSED_AT = IF(? = 'PAUSED', E.PAUSED_AT, NULL),
-       E.HOST_IP = ?, E.HOST_NAME = ?, E.CLAIM_TOKEN = ?, E.FENCE = E.FENCE + 1,
+       E.HOST_IP = ?, E.HOST_NAME = ?, E.CLAIM_TOKEN = ?, E.FENCE = ` + nextFenceSQL + `,
        E.CHANGED_AT = IF(V.SAME_STATE, E.CHANGED_AT, CURRENT_TIMESTAMP(3))
- WHERE E.STATE = ? AND E.PREV_FIRE_TIME <=> V.PREV0 AND E.NEXT_FIRE_TIME <=> V.NEXT0 AND ` + specSQL + ` = V.SPEC0
-   AND N.INSTANCE = ? %s`
+ WHERE N.APPLICATION = ? AND N.HOST_IP = ? AND N.INSTANCE = ? %s
+   AND E.STATE = ? AND E.PREV_FIRE_TIME <=> V.PREV0 AND E.NEXT_FIRE_TIME <=> V.NEXT0 AND E.TIME_TRIGGERED <=> V.FIRED0
+   AND E.CLAIM_TOKEN <=> V.TOKEN0 AND ` + specSQL + ` = V.SPEC0`
 
-func (s *Store) updateGuarded(ctx context.Context, tx *sqlx.Tx, who Instance, token int64, from State, switches string, moves []Move) error {
-	rows := make([]any, 0, 10*len(moves))
-	for _, m := range moves {
-		g := m.Execute.guard
-		rows = append(rows, m.Execute.ID, g.prev, g.next, g.spec,
-			m.State, sql.NullString{String: clip(m.Reason, 500), Valid: m.Reason != ""},
-			millis(m.Prev, -1), nextMillis(m.Next), m.Fires, m.State == from)
-	}
-	table, args := values(rows, "ID", "PREV0", "NEXT0", "SPEC0", "STATE1", "REASON", "PREV1", "NEXT1", "FIRES", "SAME_STATE")
-	args = append(args, s.app, who.HostIP, s.app, from, who.HostIP, who.HostName, token, from, who.ID)
-	_, err := tx.ExecContext(ctx, s.prefix.SQL(fmt.Sprintf(guardedUpdateSQL, table, switches)), args...)
-	return err
-}
+	appOnSQL   = `STRAIGHT_JOIN QRTZ_APP A ON A.APPLICATION = N.APPLICATION AND A.STATE = 'Y' AND N.STATE = 'Y'`
+	freeMoves  = ` AND FIND_IN_SET(V.ID, @QRTZ_FREE)`
+	noneBesies = ``
 
-const readBackSQL = `
-SELECT E.ID, E.FENCE, J.JOB_CLASS, ` + jobDataColumns + `, ` + optionColumns + `
-  FROM QRTZ_EXECUTE E LEFT JOIN QRTZ_JOB J ON J.ID = E.PID
- WHERE E.ID IN (?) AND E.CLAIM_TOKEN = ?`
+	// nextFenceSQL stays where the column ends: a person may have written anything.
+	nextFenceSQL = `LEAST(E.FENCE, 9223372036854775806) + 1`
+)
 
-// wonMove is a move that was ours to make, and what its rows in QRTZ_RUN need to know.
-type wonMove struct {
-	Move
-	fence   int64
-	class   string
-	data    []byte
-	size    int64 // of the data, which is nil if it is too large to come with a claim
-	options Options
-}
-
-// readBack finds the moves whose rows carry our token. The count of affected rows does not tell: a
-// loser on a Galera cluster was seen to report one.
-func (s *Store) readBack(ctx context.Context, tx *sqlx.Tx, token int64, moves []Move) ([]wonMove, error) {
+// applyPacket carries out moves, which must be in order of id, in one packet.
+func (s *Store) applyPacket(ctx context.Context, t terms, moves []Move, careful bool) (Applied, error) {
+	var token int64
+	var won *winnings
+	var clock ClockReading
 	ids := make([]int64, len(moves))
 	for i, m := range moves {
 		ids[i] = m.Execute.ID
 	}
-	var rows []struct {
-		ID    int64          `db:"ID"`
-		Fence int64          `db:"FENCE"`
-		Class sql.NullString `db:"JOB_CLASS"`
-		Data  []byte         `db:"DATA"`
-		Size  int64          `db:"DATA_SIZE"`
-		optionRow
-	}
-	if err := s.selectRows(ctx, tx, &rows, readBackSQL, ids, token); err != nil {
-		return nil, err
-	}
-	ours := make(map[int64]int, len(rows))
-	for i, r := range rows {
-		ours[r.ID] = i
-	}
-	won := make([]wonMove, 0, len(rows))
-	for _, m := range moves {
-		if i, ok := ours[m.Execute.ID]; ok {
-			r := rows[i]
-			won = append(won, wonMove{Move: m, fence: r.Fence, class: r.Class.String, data: r.Data, size: r.Size, options: r.options()})
+	err := schema.InPacket(ctx, s.db, func(p *schema.Packet) error {
+		token, won = rand.Int64(), &winnings{}
+		for i := range moves {
+			moves[i].token = token
 		}
+		build := packetBuilder{s, p, nil}
+		free := ""
+		if careful {
+			build.exec(freeSQL, ids)
+			free = freeMoves
+		}
+		update, args := s.guardedUpdate(t, token, free, moves)
+		p.Exec(update, args...)
+		build.record(t.who, token, ids, moves)
+		build.readBack(won, token, ids, moves)
+		clock = ClockReading{Sent: time.Now()}
+		p.Then(clock.scan, `SELECT `+schema.NowSQL)
+		build.readJobs(won, moves)
+		return build.err
+	})
+	if errors.Is(err, schema.ErrCommitUnknown) {
+		return Applied{InDoubt: moves}, err
 	}
-	return won, nil
+	if err != nil {
+		return Applied{}, err
+	}
+	applied, err := s.started(ctx, t.who, token, moves, won)
+	applied.Clock = clock
+	return applied, err
+}
+
+// packetBuilder adds statements with IN (?) to a packet, and keeps the first error.
+type packetBuilder struct {
+	s   *Store
+	p   *schema.Packet
+	err error
+}
+
+func (b *packetBuilder) in(query string, args []any) (string, []any) {
+	expanded, all, err := sqlx.In(b.s.prefix.SQL(query), args...)
+	if err != nil && b.err == nil {
+		b.err = err
+	}
+	return expanded, all
+}
+
+func (b *packetBuilder) exec(query string, args ...any) {
+	query, args = b.in(query, args)
+	b.p.Exec(query, args...)
+}
+
+func (b *packetBuilder) sel(scan func(*sqlx.Rows) error, query string, args ...any) {
+	query, args = b.in(query, args)
+	b.p.Select(scan, query, args...)
+}
+
+func (b *packetBuilder) then(scan func(*sqlx.Rows) error, query string, args ...any) {
+	query, args = b.in(query, args)
+	b.p.Then(scan, query, args...)
+}
+
+func (s *Store) guardedUpdate(t terms, token int64, free string, moves []Move) (query string, args []any) {
+	rows := make([]any, 0, 12*len(moves))
+	for i := range moves {
+		m := &moves[i]
+		g := m.Execute.guard
+		rows = append(rows, m.Execute.ID, g.prev, g.next, g.fired, g.token, g.spec,
+			m.State, orNull(text.Clip(m.Reason, 500)), millis(m.Prev, -1), nextMillis(m.Next), m.Fires, m.State == t.from)
+	}
+	table, args := values(rows, "ID", "PREV0", "NEXT0", "FIRED0", "TOKEN0", "SPEC0", "STATE1", "REASON", "PREV1", "NEXT1", "FIRES", "SAME_STATE")
+	app := ""
+	if t.on {
+		app = appOnSQL
+	}
+	args = append(args, int64(mostFired), t.from, t.who.HostIP, t.who.HostName, token, s.app, t.who.HostIP, t.who.ID, t.from)
+	return s.prefix.SQL(fmt.Sprintf(guardedUpdateSQL, app, table, free)), args
 }

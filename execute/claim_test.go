@@ -26,7 +26,7 @@ func TestAClaimMovesTheRowAndLeavesItsRuns(t *testing.T) {
 	for _, r := range won.Runs {
 		require.Equal(t, Run{
 			ID: r.ID, JobID: f.job, ExecuteID: r.ExecuteID, Class: "tick", Data: []byte(`{"n":1}`), DataSize: 7, Options: Defaults(),
-			FireTime: r.FireTime, Attempt: 1, Fence: 1, Instance: who.ID,
+			FireTime: r.FireTime, Attempt: 1, Fence: 1, Instance: who.ID, Token: r.Token,
 		}, r)
 		require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE ID = ? AND EXECUTE_ID = ? AND FIRE_TIME = ? AND STATE = 'RUNNING'
 			AND INSTANCE = ? AND HOST_IP = 'n1' AND FENCE = 1 AND CLAIMED_AT IS NOT NULL AND FINISHED_AT IS NULL`,
@@ -60,9 +60,126 @@ func TestNothingIsHalfWritten(t *testing.T) {
 	f.addMany(2)
 	f.exec(`ALTER TABLE QRTZ_RUN ADD CONSTRAINT NO_RUNS CHECK (FIRE_TIME < 0)`)
 	won, err := f.store.Claim(t.Context(), f.join("n1"), claims(f.due(noon), 1))
-	require.ErrorContains(t, err, "insert runs")
-	require.Empty(t, won)
-	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE NEXT_FIRE_TIME <> ? OR FENCE <> 0`, noon.UnixMilli()))
+	require.ErrorContains(t, err, "refuses the next state of all of 2 executes")
+	require.Empty(t, won.Moved)
+	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE NEXT_FIRE_TIME <> ? OR FENCE <> 0 OR STATE <> 'EXECUTING'`, noon.UnixMilli()))
+}
+
+// What the server refuses for the sake of one row costs the others nothing.
+func TestARowThatCannotBeMovedStandsAlone(t *testing.T) {
+	f := newTables(t)
+	f.addMany(20)
+	read := f.due(noon)
+	f.exec(`ALTER TABLE QRTZ_RUN ADD CONSTRAINT NOT_THAT CHECK (EXECUTE_ID <> ?)`, read[13].ID)
+	who := f.join("n1")
+	won := f.claim(who, 1, read...)
+	require.Len(t, won.Moved, 19)
+	require.Len(t, won.Runs, 19)
+	require.Len(t, won.Refused, 1)
+	require.Equal(t, read[13].ID, won.Refused[0].Execute.ID)
+	require.Equal(t, read[13].ID, f.count(`SELECT ID FROM QRTZ_EXECUTE WHERE STATE = 'ERROR' AND STATE_REASON LIKE '%NOT_THAT%'`))
+
+	broken, err := f.store.Broken(t.Context(), 0, 10)
+	require.NoError(t, err)
+	require.Len(t, broken, 1)
+	require.ErrorContains(t, broken[0].Problem, "has not been changed since", "it is not tried again and again")
+	f.exec(`UPDATE QRTZ_EXECUTE SET FENCE = 5, CHANGED_AT = CHANGED_AT + INTERVAL 1 SECOND WHERE STATE = 'ERROR'`)
+	broken, err = f.store.Broken(t.Context(), 0, 10)
+	require.NoError(t, err)
+	require.NoError(t, broken[0].Problem)
+}
+
+func TestCountersStayWhereTheirColumnsEnd(t *testing.T) {
+	f := newTables(t)
+	f.addMany(3)
+	who := f.join("n1")
+	f.exec(`UPDATE QRTZ_EXECUTE SET TIME_TRIGGERED = 9223372036854775807 WHERE ID = ?`, f.due(noon)[0].ID)
+	f.exec(`UPDATE QRTZ_EXECUTE SET FENCE = 9223372036854775807 WHERE ID = ?`, f.due(noon)[1].ID)
+	won := f.claim(who, 1, f.due(noon)...)
+	require.Len(t, won.Runs, 3)
+	require.Len(t, f.claim(who, 1, won.Moved...).Runs, 3)
+	for _, id := range []int64{f.pending(), f.pending()} {
+		f.exec(`UPDATE QRTZ_RUN SET FENCE = 9223372036854775807, ATTEMPT = 2147483647 WHERE ID = ?`, id)
+	}
+	runs := f.claimWaiting(who, f.allIDs()...)
+	require.Len(t, runs, 2)
+	require.NoError(t, f.store.HandBack(t.Context(), runs))
+	require.Len(t, f.allIDs(), 2)
+}
+
+// One row that somebody holds locked delays only itself.
+func TestALockedRowIsLeftForTheNextClaim(t *testing.T) {
+	for name, n := range map[string]int{"a small batch": 20, "a large batch": 300} {
+		t.Run(name, func(t *testing.T) {
+			f := newTables(t)
+			f.addMany(n)
+			who := f.join("n1")
+			read := f.due(noon)
+			locked := read[7]
+			operator := f.MustBegin()
+			defer func() { _ = operator.Rollback() }()
+			operator.MustExec(`UPDATE QRTZ_EXECUTE SET STATE = 'PAUSED' WHERE ID = ?`, locked.ID)
+			for range 2 { // a large batch meets the lock once, and knows it then
+				began := time.Now()
+				won := f.claim(who, 1, read...)
+				require.Len(t, won.Runs, n-1)
+				require.Less(t, time.Since(began), 2500*time.Millisecond)
+				read = append(won.Moved, locked)
+			}
+			require.NoError(t, operator.Rollback())
+			require.Len(t, f.claim(who, 1, locked).Runs, 1)
+		})
+	}
+}
+
+func TestALockedPendingRunIsLeftForTheNextClaim(t *testing.T) {
+	f := newTables(t)
+	who := f.join("n1")
+	f.addMany(5)
+	won := f.claim(who, 1, f.due(noon)...)
+	require.NoError(t, f.store.HandBack(t.Context(), won.Runs))
+	operator := f.MustBegin()
+	defer func() { _ = operator.Rollback() }()
+	operator.MustExec(`UPDATE QRTZ_EXECUTE SET STATE = 'PAUSED' WHERE ID = ?`, won.Runs[1].ExecuteID)
+	operator.MustExec(`UPDATE QRTZ_RUN SET MESSAGE = 'x' WHERE ID = ?`, won.Runs[3].ID)
+	began := time.Now()
+	require.Len(t, f.claimWaiting(who, f.allIDs()...), 3)
+	require.Less(t, time.Since(began), time.Second)
+	require.NoError(t, operator.Rollback())
+	require.Len(t, f.claimWaiting(who, f.allIDs()...), 2)
+}
+
+// A claim in doubt may still be under way when it is given up. It then wins nothing.
+func TestAClaimThatArrivesAfterItWasGivenUpWinsNothing(t *testing.T) {
+	f := newTables(t)
+	f.addMany(3)
+	who := f.join("n1")
+	moves := claims(f.due(noon), 1)
+	f.handBackFires(f.store, who, moves)
+	won, err := f.store.Claim(t.Context(), who, moves)
+	require.NoError(t, err)
+	require.Empty(t, won.Moved)
+	require.Len(t, f.claim(who, 1, f.due(noon)...).Runs, 3, "read again, they are free")
+
+	run := f.pendingOf(f.store, f.pending())
+	require.NoError(t, f.store.HandBackPending(t.Context(), who, run))
+	claimed, err := f.store.ClaimPending(t.Context(), who, run)
+	require.NoError(t, err)
+	require.Empty(t, claimed.Runs)
+	require.Len(t, f.claimWaiting(who, f.allIDs()...), 1)
+}
+
+// TIME_TRIGGERED set back by SQL gives a finite schedule its fires again.
+func TestACountThatWasSetBackIsRespected(t *testing.T) {
+	f := newTables(t)
+	id := f.add()
+	f.exec(`UPDATE QRTZ_EXECUTE SET REPEAT_COUNT = 2, TIME_TRIGGERED = 1`)
+	read := f.read(id)
+	f.exec(`UPDATE QRTZ_EXECUTE SET TIME_TRIGGERED = 0`)
+	who := f.join("n1")
+	require.Empty(t, f.claim(who, 1, read).Moved, "what was read before")
+	won := f.claim(who, 1, f.read(id))
+	require.Equal(t, Executing, won.Moved[0].State)
 }
 
 // Whatever changes between read and claim loses the claim of that row, and of no other; and is no error.
@@ -71,7 +188,7 @@ func TestAClaimIsLostWhenItsRowHasChanged(t *testing.T) {
 		`STATE = 'PAUSED'`, `STATE = 'ERROR'`, `STATE = 'COMPLETE'`, `STATE = 'INIT'`,
 		`PREV_FIRE_TIME = 0`, `PREV_FIRE_TIME = NULL`, `NEXT_FIRE_TIME = NEXT_FIRE_TIME + 1`, `NEXT_FIRE_TIME = NULL`,
 		`CRON = '0 0 2 * * ?'`, `ZONE_ID = 'Europe/Berlin'`, `JOB_TYPE = 'CRON'`, `REPEAT_COUNT = 7`, `REPEAT_COUNT = NULL`,
-		`REPEAT_INTERVAL = 2000`, `START_TIME = START_TIME - 1`, `END_TIME = START_TIME + 5000`,
+		`REPEAT_INTERVAL = 2000`, `TIME_TRIGGERED = 5`, `CLAIM_TOKEN = 5`, `START_TIME = START_TIME - 1`, `END_TIME = START_TIME + 5000`,
 	} {
 		t.Run(change, func(t *testing.T) {
 			f := newTables(t)
@@ -103,14 +220,14 @@ func TestAClaimNeedsAppNodeAndInstance(t *testing.T) {
 			f.add()
 			who, other := f.join("n1"), f.join("n2")
 			f.exec(lose)
-			require.Empty(t, f.claim(who, 1, f.due(noon)...))
+			require.Empty(t, f.claim(who, 1, f.due(noon)...).Moved)
 			require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
 			repaired, err := f.store.Repair(t.Context(), who, Executing, []Move{f.due(noon)[0].Resume(at(5))})
 			require.NoError(t, err)
-			if name == "app off" || name == "node off" {
+			if name == "app off" || name == "node off" || name == "no app" {
 				require.Len(t, repaired.Moved, 1, "a node that is off still repairs")
 			} else {
-				require.Empty(t, repaired)
+				require.Empty(t, repaired.Moved)
 			}
 			if name == "app off" || name == "no app" {
 				return

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -120,13 +121,17 @@ func TestAClaimWhoseCommitGotNoAnswerIsHandedBackOnce(t *testing.T) {
 			}
 			won, err := store.Claim(t.Context(), who, moves)
 			require.ErrorIs(t, err, schema.ErrCommitUnknown)
-			require.Empty(t, won)
+			require.Empty(t, won.Runs)
+			require.Len(t, won.InDoubt, len(moves))
 
 			other := f.join("n2")
-			require.NoError(t, store.HandBackFires(t.Context(), other, moves), "another instance cannot")
+			if committed {
+				_, err = store.HandBackFires(t.Context(), other, tokenOf(moves, 1))
+				require.NoError(t, err, "another claim does not")
+			}
 			pending := `SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'PENDING' AND INSTANCE IS NULL AND HOST_IP IS NULL`
 			require.Zero(t, f.count(pending))
-			require.NoError(t, store.HandBackFires(t.Context(), who, moves))
+			f.handBackFires(store, who, moves)
 			if !committed {
 				require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
 				require.Len(t, f.claim(other, 2, f.due(noon)...).Runs, 6, "the fires are free")
@@ -135,10 +140,10 @@ func TestAClaimWhoseCommitGotNoAnswerIsHandedBackOnce(t *testing.T) {
 			require.Equal(t, int64(6), f.count(pending))
 			var ids []int64
 			require.NoError(t, f.Select(&ids, `SELECT ID FROM QRTZ_RUN`))
-			taken, err := store.ClaimWaiting(t.Context(), other, ids)
+			taken, err := store.ClaimPending(t.Context(), other, f.pendingOf(store, ids...))
 			require.NoError(t, err)
-			require.Len(t, taken, 6)
-			require.NoError(t, store.HandBackFires(t.Context(), who, moves))
+			require.Len(t, taken.Runs, 6)
+			f.handBackFires(store, who, moves)
 			require.Equal(t, int64(6), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'RUNNING' AND INSTANCE = ?`, other.ID), "once is enough")
 		})
 	}
@@ -150,12 +155,16 @@ func TestAPendingRunWhoseClaimGotNoAnswerIsHandedBack(t *testing.T) {
 	store := NewStore(db, schema.DefaultPrefix, "a")
 	who, run := f.join("n1"), f.pending()
 	faults.loseAnswer.Store(1)
-	runs, err := store.ClaimWaiting(t.Context(), who, []int64{run})
+	claimed, err := store.ClaimPending(t.Context(), who, f.pendingOf(store, run))
 	require.ErrorIs(t, err, schema.ErrCommitUnknown)
-	require.Empty(t, runs)
+	require.Empty(t, claimed.Runs)
 	require.Equal(t, "RUNNING", f.runState(run))
-	require.NoError(t, store.HandBack(t.Context(), who, []int64{run}))
+	require.NoError(t, store.HandBackPending(t.Context(), who, claimed.InDoubt))
 	require.Equal(t, "PENDING", f.runState(run))
+	again := f.claimWaiting(who, run)
+	require.Len(t, again, 1)
+	require.NoError(t, store.HandBackPending(t.Context(), who, claimed.InDoubt))
+	require.Equal(t, "RUNNING", f.runState(run), "a hand-back that is made again leaves a later claim of the same instance alone")
 }
 
 // With HistoryNone a fire leaves no row. It is told by its claim's token, and handed back once.
@@ -177,7 +186,7 @@ func TestAClaimWithoutRowsWhoseCommitGotNoAnswer(t *testing.T) {
 			_, err := store.Claim(t.Context(), who, moves)
 			require.ErrorIs(t, err, schema.ErrCommitUnknown)
 			require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
-			require.NoError(t, store.HandBackFires(t.Context(), who, moves))
+			f.handBackFires(store, who, moves)
 			if !committed {
 				require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
 				require.Len(t, f.claim(who, 2, f.due(noon)...).Runs, 4)
@@ -186,7 +195,7 @@ func TestAClaimWithoutRowsWhoseCommitGotNoAnswer(t *testing.T) {
 			runs := f.claimWaiting(who, f.allIDs()...)
 			require.Len(t, runs, 4)
 			f.succeed(runs...)
-			require.NoError(t, store.HandBackFires(t.Context(), who, moves))
+			f.handBackFires(store, who, moves)
 			require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_RUN`), "once is enough")
 		})
 	}
@@ -210,4 +219,13 @@ func TestARunWithoutARowIsHandedBack(t *testing.T) {
 	}
 	f.succeed(again...)
 	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
+}
+
+// tokenOf are moves as another attempt would have tried them.
+func tokenOf(moves []Move, token int64) []Move {
+	other := slices.Clone(moves)
+	for i := range other {
+		other[i].token = token
+	}
+	return other
 }

@@ -2,8 +2,10 @@ package execute
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"time"
 )
 
@@ -32,7 +34,9 @@ type Execute struct {
 // guard is the raw row that a claim compares, as it was read or as our own claim left it.
 type guard struct {
 	prev, next sql.NullInt64
-	spec       uint32 // a checksum of the schedule's columns
+	fired      sql.NullInt64
+	token      sql.NullInt64 // of the claim that the row was last moved by
+	spec       uint32        // a checksum of the schedule's columns
 }
 
 // Fires lists the fires not after until, in order, at most limit of them.
@@ -70,7 +74,12 @@ type Move struct {
 
 	Walked int // how many fires had to be looked at one by one
 
-	token int64 // that it was last tried with
+	token int64 // the CLAIM_TOKEN of the latest attempt to apply this move
+}
+
+// claimsOne tells whether the move is a claim of the one fire that it passes, as most are.
+func (m *Move) claimsOne() bool {
+	return len(m.Runs) == 1 && m.Runs[0].State == Running && m.Runs[0].FireTime.Equal(m.Prev)
 }
 
 // NewRun is a row of QRTZ_RUN that a move leaves.
@@ -150,10 +159,15 @@ func (e *Execute) Heal(now time.Time) Move {
 func (m Move) moved() *Execute {
 	e := *m.Execute
 	e.State, e.Prev, e.Next, e.ResumedAt = m.State, m.Prev, m.Next, time.Time{}
-	e.Fired += m.Fires
+	e.Fired = min(e.Fired, mostFired) + m.Fires
 	e.guard.prev, e.guard.next = millis(m.Prev, -1), nextMillis(m.Next)
+	e.guard.fired = sql.NullInt64{Int64: e.Fired, Valid: true}
+	e.guard.token = sql.NullInt64{Int64: m.token, Valid: true}
 	return &e
 }
+
+// mostFired is as far as TIME_TRIGGERED is counted; a person may have typed more.
+const mostFired = math.MaxInt64 - 1<<32
 
 // millis is t in the form of a column in which none stands for no time.
 func millis(t time.Time, none int64) sql.NullInt64 {
@@ -197,6 +211,7 @@ type row struct {
 	ChangedAt    sql.NullInt64  `db:"CHANGED_MS"`
 	Spec         uint32         `db:"SPEC"`
 	Exclusive    bool           `db:"EXCLUSIVE"`
+	Token        sql.NullInt64  `db:"CLAIM_TOKEN"`
 }
 
 // specSQL is the checksum of the columns that say when an execute fires. It is part of the guard, so
@@ -205,12 +220,15 @@ const specSQL = `CRC32(CONCAT_WS('|', E.JOB_TYPE, E.CRON, E.ZONE_ID, E.REPEAT_CO
 
 const rowColumns = `E.ID, E.PID, J.JOB_CLASS, E.STATE, E.JOB_TYPE, E.CRON, E.ZONE_ID, E.REPEAT_COUNT, E.REPEAT_INTERVAL,
        E.TIME_TRIGGERED, E.PREV_FIRE_TIME, E.NEXT_FIRE_TIME, E.START_TIME, E.END_TIME, E.MISFIRE, E.CATCH_UP_LIMIT,
-       E.PAUSED_AT, CAST(UNIX_TIMESTAMP(E.CHANGED_AT) * 1000 AS SIGNED) AS CHANGED_MS, ` + specSQL + ` AS SPEC, J.OVERLAP <> 'ALLOW' AS EXCLUSIVE`
+       E.PAUSED_AT, CAST(UNIX_TIMESTAMP(E.CHANGED_AT) * 1000 AS SIGNED) AS CHANGED_MS, ` + specSQL + ` AS SPEC, J.OVERLAP <> 'ALLOW' AS EXCLUSIVE, E.CLAIM_TOKEN`
+
+// longestEvery is the longest rate that is told apart from longer ones: a Duration holds no more.
+const longestEvery = 290 * 365 * 24 * time.Hour
 
 func (r *row) spec() Spec {
 	s := Spec{
 		Kind: r.Kind, Cron: r.Cron.String, Zone: r.Zone.String,
-		Repeat: Forever, Every: time.Duration(r.Every.Int64) * time.Millisecond,
+		Repeat: Forever, Every: time.Duration(min(max(r.Every.Int64, -1), longestEvery.Milliseconds())) * time.Millisecond,
 		Start: time.UnixMilli(max(r.Start, 0)), End: fromMillis(r.End),
 	}
 	if r.Repeat.Valid && r.Repeat.Int64 >= 0 {
@@ -219,16 +237,46 @@ func (r *row) spec() Spec {
 	return s
 }
 
+// latest is the end of the year 9999.
+const latest = 253402300799999
+
+// checkTimes refuses times that a calendar does not have.
+func (r *row) checkTimes() error {
+	for _, c := range []struct {
+		column string
+		value  int64
+	}{
+		{"START_TIME", r.Start}, {"END_TIME", r.End.Int64}, {"PREV_FIRE_TIME", r.Prev.Int64}, {"NEXT_FIRE_TIME", r.Next.Int64},
+	} {
+		if c.value > latest {
+			return fmt.Errorf("%s %d is after the year 9999: want milliseconds since 1970", c.column, c.value)
+		}
+	}
+	return nil
+}
+
+// givenUp tells whether the server refused to take a move of the execute, and nobody has changed the row since.
+func (r *row) givenUp() error {
+	const sameMoment = 10 // milliseconds
+	if r.State == Error && r.PausedAt.Valid && r.ChangedAt.Int64 <= r.PausedAt.Int64+sameMoment {
+		return errors.New("the server has refused its next state, and the row has not been changed since")
+	}
+	return nil
+}
+
 func (r *row) execute(schedules *Schedules) *Execute {
 	e := &Execute{
 		ID: r.ID, JobID: r.JobID, Class: r.Class, State: r.State, Misfire: r.Misfire, CatchUpLimit: r.CatchUpLimit, Exclusive: r.Exclusive,
 		Fired: max(r.Fired.Int64, 0), Prev: fromMillis(r.Prev), Next: fromMillis(r.Next),
-		guard: guard{prev: r.Prev, next: r.Next, spec: r.Spec},
+		guard: guard{prev: r.Prev, next: r.Next, fired: r.Fired, token: r.Token, spec: r.Spec},
 	}
 	if r.State == Executing && r.PausedAt.Valid {
 		e.ResumedAt = fromMillis(r.ChangedAt)
 	}
-	if e.Schedule, e.Problem = schedules.Parse(r.spec()); e.Problem != nil {
+	if e.Problem = errors.Join(r.checkTimes(), r.givenUp()); e.Problem == nil {
+		e.Schedule, e.Problem = schedules.Parse(r.spec())
+	}
+	if e.Problem != nil {
 		e.Problem = fmt.Errorf("execute %d: %w", r.ID, e.Problem)
 		return e
 	}

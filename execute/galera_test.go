@@ -200,17 +200,13 @@ func raceForKeys(t *testing.T, n *nodes) {
 		}); err != nil {
 			return err
 		}
-		waiting, err := store.Waiting(context.Background(), []string{"tick"}, noon, 5)
+		pending, err := store.Pending(context.Background(), []string{"tick"}, noon, 5)
 		if err != nil {
 			return err
 		}
-		var ids []int64
-		for _, w := range waiting {
-			ids = append(ids, w.RunID)
-		}
 		if err := patiently(func() error {
-			runs, err := store.ClaimWaiting(context.Background(), who, ids)
-			won = append(won, runs...)
+			claimed, err := store.ClaimPending(context.Background(), who, pending)
+			won = append(won, claimed.Runs...)
 			return err
 		}); err != nil {
 			return err
@@ -314,8 +310,14 @@ func handBackBeforeArrival(t *testing.T, n *nodes) {
 		require.NoError(t, err)
 		runs := n.claimWaiting(who, pending)
 		require.Len(t, runs, 1)
-		require.NoError(t, patiently(func() error { return n.stores[1].HandBackFires(t.Context(), who, moves) }))
-		require.NoError(t, patiently(func() error { return n.stores[1].HandBack(t.Context(), who, []int64{pending}) }))
+		require.NoError(t, patiently(func() error {
+			moves, err = n.stores[1].HandBackFires(t.Context(), who, moves)
+			if err == nil && len(moves) > 0 {
+				err = errors.New("locked")
+			}
+			return err
+		}))
+		require.NoError(t, patiently(func() error { return n.stores[1].HandBack(t.Context(), runs) }))
 		n.settle()
 		require.Empty(t, holders(t, n.DB, "RUNNING"))
 	}

@@ -1,8 +1,10 @@
 package execute
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/jmoiron/sqlx"
@@ -10,17 +12,28 @@ import (
 	"github.com/qrtz-go/qrtz/schema"
 )
 
-// A run that is still PENDING is written, too, always something new: on a Galera cluster its claim may have been committed
-// through another node of the cluster and be about to arrive at this one. As both have written the row the later one fails.
-const handBackSQL = `
-UPDATE QRTZ_RUN SET STATE = 'PENDING', INSTANCE = NULL, HOST_IP = NULL, CLAIMED_AT = NULL, OVERLAP_KEY = NULL, FENCE = FENCE + 1
- WHERE ID IN (?) AND (STATE = 'PENDING' OR STATE = 'RUNNING' AND INSTANCE = ?)`
+// What takes a claim back. Each statement matches what that very claim did, by its token, and nothing that was done before
+// or after it: a hand-back may be made again when its answer was lost, and may arrive late.
 
-// HandBack makes runs that this instance claimed and never started PENDING again, for any node to take.
-func (s *Store) HandBack(ctx context.Context, who Instance, runIDs []int64) error {
-	for ids := range slices.Chunk(runIDs, 1000) {
-		err := schema.InTx(ctx, s.db, func(tx *sqlx.Tx) error { return s.execIn(ctx, tx, handBackSQL, ids, who.ID) })
-		if err != nil {
+// A run that is still PENDING as it was before its claim is written, too: on a Galera cluster the claim may have been committed through
+// another server and be about to arrive. Since both have written the row, this statement is refused, and made again.
+const handBackSQL = `
+UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID
+   SET R.STATE = 'PENDING', R.INSTANCE = NULL, R.HOST_IP = NULL, R.CLAIMED_AT = NULL, R.OVERLAP_KEY = NULL, R.CLAIM_TOKEN = NULL,
+       R.FENCE = LEAST(R.FENCE, 9223372036854775806) + 1
+ WHERE R.STATE = 'RUNNING' AND R.CLAIM_TOKEN = V.TOKEN AND R.INSTANCE = V.HOLDER OR R.STATE = 'PENDING' AND R.FENCE < V.FENCE0`
+
+// HandBack makes runs PENDING again, for any node to take, that were claimed and never started.
+func (s *Store) HandBack(ctx context.Context, runs []Run) error {
+	runs = slices.Clone(runs)
+	slices.SortFunc(runs, func(a, b Run) int { return cmp.Compare(a.ID, b.ID) })
+	for some := range slices.Chunk(runs, 500) {
+		rows := make([]any, 0, 4*len(some))
+		for _, r := range some {
+			rows = append(rows, r.ID, r.Token, r.Instance, r.Fence)
+		}
+		table, args := values(rows, "ID", "TOKEN", "HOLDER", "FENCE0")
+		if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(fmt.Sprintf(handBackSQL, table)), args...); err != nil {
 			return fmt.Errorf("hand back runs: %w", err)
 		}
 	}
@@ -30,87 +43,112 @@ func (s *Store) HandBack(ctx context.Context, who Instance, runIDs []int64) erro
 // LeaveForOthers gives runs that have no row (HistoryNone) and were never started one, PENDING, for any node to take. It
 // must not be called twice for the same runs: others may have carried them out meanwhile, and deleted their rows.
 func (s *Store) LeaveForOthers(ctx context.Context, runs []Run) error {
-	rows := make([]newRow, len(runs))
+	fires := make([]NewPending, len(runs))
 	for i, r := range runs {
-		rows[i] = pendingRow(&Execute{ID: r.ExecuteID, JobID: r.JobID}, NewRun{FireTime: r.FireTime, Count: 1})
+		fires[i] = r.pending()
 	}
-	for some := range slices.Chunk(rows, runBatch) {
-		if err := s.insertRows(ctx, s.db, Instance{}, some); err != nil {
-			return fmt.Errorf("hand back runs without a row: %w", err)
-		}
-	}
-	return nil
+	return s.insertPending(ctx, fires)
 }
 
-func pendingRow(e *Execute, r NewRun) newRow {
-	r.State = Pending
-	return newRow{NewRun: r, won: &wonMove{Move: Move{Execute: e}}}
-}
-
+// A claim in doubt may still be on its way to the server. What it would have to find is therefore changed, whether or not
+// it has arrived: the token of an execute, the fence of a run. It then finds nothing. (On a Galera cluster it may have been
+// committed through another server: as both write the row, the later of the two is refused.)
 const (
+	lockExecutesSQL = `SELECT ID FROM QRTZ_EXECUTE FORCE INDEX (PRIMARY) WHERE ID IN (?) ORDER BY ID FOR UPDATE`
+
+	insertRowlessSQL = `
+INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE, AVAILABLE_AT)
+SELECT ?, E.PID, E.ID, F.FIRE, 'PENDING', F.FIRE
+  FROM %s F STRAIGHT_JOIN QRTZ_EXECUTE E FORCE INDEX (PRIMARY) ON E.ID = F.ID
+ WHERE E.CLAIM_TOKEN = F.TOKEN
+    ON DUPLICATE KEY UPDATE QRTZ_RUN.ID = QRTZ_RUN.ID`
+
 	handBackFiresSQL = `
-UPDATE QRTZ_RUN R JOIN %s V ON R.EXECUTE_ID = V.EXECUTE_ID AND R.FIRE_TIME = V.FIRE_TIME AND R.ATTEMPT = 1
-   SET R.STATE = 'PENDING', R.INSTANCE = NULL, R.HOST_IP = NULL, R.CLAIMED_AT = NULL, R.OVERLAP_KEY = NULL
- WHERE R.STATE = 'RUNNING' AND R.INSTANCE = ?`
+UPDATE %s F STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (QRTZ_RUN_FIRE) ON R.EXECUTE_ID = F.ID AND R.FIRE_TIME = F.FIRE AND R.ATTEMPT = 1
+   SET R.STATE = 'PENDING', R.INSTANCE = NULL, R.HOST_IP = NULL, R.CLAIMED_AT = NULL, R.OVERLAP_KEY = NULL, R.CLAIM_TOKEN = NULL,
+       R.FENCE = LEAST(R.FENCE, 9223372036854775806) + 1
+ WHERE R.STATE = 'RUNNING' AND R.CLAIM_TOKEN = F.TOKEN AND R.INSTANCE = ?`
 
-	// Executes are written whether or not the claim is to be seen, as in handBackSQL.
-	touchExecutesSQL = `UPDATE QRTZ_EXECUTE SET FENCE = FENCE + 1, CHANGED_AT = CHANGED_AT WHERE ID IN (?)`
-
-	stillOursSQL = `SELECT E.ID FROM QRTZ_EXECUTE E JOIN %s V ON V.ID = E.ID WHERE E.CLAIM_TOKEN = V.TOKEN FOR UPDATE`
-
-	giveUpTokenSQL = `UPDATE QRTZ_EXECUTE SET CLAIM_TOKEN = NULL, CHANGED_AT = CHANGED_AT WHERE ID IN (?)`
+	forestallSQL = `
+UPDATE QRTZ_EXECUTE SET CLAIM_TOKEN = ?, FENCE = LEAST(FENCE, 9223372036854775806) + 1, CHANGED_AT = CHANGED_AT WHERE ID IN (?)`
 )
 
-// HandBackFires does the same for the fires of claims whose COMMIT got no answer: if it did commit, they are on record
-// as ours, and we have not started them. Fires that leave no row are told by the token of their claim, and only once,
-// since it is then deleted. Those whose execute has been claimed anew by then do not run.
-func (s *Store) HandBackFires(ctx context.Context, who Instance, claims []Move) error {
-	err := schema.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		if err := s.insertRowless(ctx, tx, claims); err != nil {
-			return err
-		}
-		var fires []any
-		for _, m := range claims {
-			for _, r := range m.Runs {
-				fires = append(fires, m.Execute.ID, r.FireTime.UnixMilli())
-			}
-		}
-		table, args := values(fires, "EXECUTE_ID", "FIRE_TIME")
-		_, err := tx.ExecContext(ctx, s.prefix.SQL(fmt.Sprintf(handBackFiresSQL, table)), append(args, who.ID)...)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("hand back fires: %w", err)
+// HandBackFires gives up claims in doubt: the fires of those that were won become PENDING, those that were not can no
+// longer be. Fires that leave no row are told by the token of their execute; if that has been claimed again since,
+// they do not run. It returns what has to be tried again: claims of executes that somebody has locked.
+func (s *Store) HandBackFires(ctx context.Context, who Instance, claims []Move) (again []Move, err error) {
+	claims = slices.Clone(claims)
+	slices.SortFunc(claims, func(a, b Move) int { return cmp.Compare(a.Execute.ID, b.Execute.ID) })
+	free, err := s.unlocked(ctx, claims)
+	if err == nil && len(free) > 0 {
+		err = s.handBackFires(ctx, who, free)
 	}
-	return nil
+	if err != nil {
+		return claims, fmt.Errorf("hand back fires: %w", err)
+	}
+	return slices.DeleteFunc(claims, func(m Move) bool {
+		return slices.ContainsFunc(free, func(f Move) bool { return f.Execute == m.Execute })
+	}), nil
 }
 
-// insertRowless gives the fires of claims that did commit a row, PENDING, if they have none.
-func (s *Store) insertRowless(ctx context.Context, tx *sqlx.Tx, claims []Move) error {
-	tokens := make([]any, 0, 2*len(claims))
-	ids := make([]int64, len(claims))
-	for i, m := range claims {
-		tokens = append(tokens, m.Execute.ID, m.token)
-		ids[i] = m.Execute.ID
+const unlockedSQL = `SELECT ID FROM QRTZ_EXECUTE FORCE INDEX (PRIMARY) WHERE ID IN (?) FOR UPDATE SKIP LOCKED`
+
+// unlocked are those of some claims whose executes nobody has locked.
+func (s *Store) unlocked(ctx context.Context, claims []Move) (free []Move, err error) {
+	var ids []int64
+	if err := s.selectRows(ctx, s.db, &ids, unlockedSQL, executeIDs(claims)); err != nil {
+		return nil, err
 	}
-	if err := s.execIn(ctx, tx, touchExecutesSQL, ids); err != nil {
-		return err
-	}
-	var ours []int64
-	table, args := values(tokens, "ID", "TOKEN")
-	if err := tx.SelectContext(ctx, &ours, s.prefix.SQL(fmt.Sprintf(stillOursSQL, table)), args...); err != nil || len(ours) == 0 {
-		return err
-	}
-	var rows []newRow
 	for _, m := range claims {
-		if slices.Contains(ours, m.Execute.ID) {
-			for _, r := range m.Runs {
-				rows = append(rows, pendingRow(m.Execute, r))
-			}
+		if slices.Contains(ids, m.Execute.ID) {
+			free = append(free, m)
 		}
 	}
-	if err := s.insertRows(ctx, tx, Instance{}, rows); err != nil {
-		return err
+	return free, nil
+}
+
+func executeIDs(moves []Move) []int64 {
+	ids := make([]int64, len(moves))
+	for i, m := range moves {
+		ids[i] = m.Execute.ID
 	}
-	return s.execIn(ctx, tx, giveUpTokenSQL, ours)
+	return ids
+}
+
+func (s *Store) handBackFires(ctx context.Context, who Instance, claims []Move) error {
+	ids := executeIDs(claims)
+	var fires []any
+	for _, m := range claims {
+		for _, r := range m.Runs {
+			fires = append(fires, m.Execute.ID, m.token, r.FireTime.UnixMilli())
+		}
+	}
+	table, args := values(fires, "ID", "TOKEN", "FIRE")
+	return schema.InPacket(ctx, s.db, func(p *schema.Packet) error {
+		build := packetBuilder{s, p, nil}
+		build.sel(func(*sqlx.Rows) error { return nil }, lockExecutesSQL, ids)
+		p.Exec(s.prefix.SQL(fmt.Sprintf(insertRowlessSQL, table)), slices.Concat([]any{s.app}, args)...)
+		p.Exec(s.prefix.SQL(fmt.Sprintf(handBackFiresSQL, table)), append(slices.Clone(args), who.ID)...)
+		build.exec(forestallSQL, rand.Int64(), ids)
+		return build.err
+	})
+}
+
+const handBackPendingSQL = `
+UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID
+   SET R.STATE = 'PENDING', R.INSTANCE = NULL, R.HOST_IP = NULL, R.CLAIMED_AT = NULL, R.OVERLAP_KEY = NULL, R.CLAIM_TOKEN = NULL,
+       R.FENCE = LEAST(R.FENCE, 9223372036854775806) + 1
+ WHERE R.STATE = 'PENDING' AND R.FENCE = V.FENCE0 OR R.STATE = 'RUNNING' AND R.INSTANCE = ? AND R.CLAIM_TOKEN = V.TOKEN`
+
+// HandBackPending gives up claims of pending runs that are in doubt, as HandBackFires does.
+func (s *Store) HandBackPending(ctx context.Context, who Instance, runs []PendingRun) error {
+	rows := make([]any, 0, 3*len(runs))
+	for _, r := range runs {
+		rows = append(rows, r.ID, r.token, r.fence)
+	}
+	table, args := values(rows, "ID", "TOKEN", "FENCE0")
+	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(fmt.Sprintf(handBackPendingSQL, table)), append(args, who.ID)...); err != nil {
+		return fmt.Errorf("hand back pending runs: %w", err)
+	}
+	return nil
 }

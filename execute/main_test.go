@@ -3,6 +3,7 @@ package execute
 import (
 	"database/sql"
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -56,7 +57,11 @@ func tablesIn(t *testing.T, dsn string) *tables {
 	db, err := sqlx.Open("mysql", f.dsn)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	f.DB, f.store = db, NewStore(db, schema.DefaultPrefix, "a")
+	link, err := schema.Dial(dsn)
+	require.NoError(t, err)
+	own := link.Pool(4)
+	t.Cleanup(func() { _ = own.Close() })
+	f.DB, f.store = db, NewStore(own, schema.DefaultPrefix, "a")
 	_, err = schema.Up(t.Context(), db.DB, schema.DefaultPrefix)
 	require.NoError(t, err)
 	f.exec(`INSERT INTO QRTZ_APP (APPLICATION, STATE) VALUES ('a', 'Y')`)
@@ -150,6 +155,23 @@ func (f *tables) claim(who Instance, n int, executes ...*Execute) Applied {
 	won, err := f.store.Claim(f.t.Context(), who, claims(executes, n))
 	require.NoError(f.t, err)
 	return won
+}
+
+// pendingOf are those of some runs that may be claimed.
+func (f *tables) pendingOf(store *Store, ids ...int64) []PendingRun {
+	f.t.Helper()
+	var classes []string
+	require.NoError(f.t, f.SelectContext(f.t.Context(), &classes, `SELECT DISTINCT JOB_CLASS FROM QRTZ_JOB`))
+	all, err := store.Pending(f.t.Context(), classes, at(10_000_000), 1000)
+	require.NoError(f.t, err)
+	return slices.DeleteFunc(all, func(r PendingRun) bool { return !slices.Contains(ids, r.ID) })
+}
+
+func (f *tables) handBackFires(store *Store, who Instance, claims []Move) {
+	f.t.Helper()
+	again, err := store.HandBackFires(f.t.Context(), who, claims)
+	require.NoError(f.t, err)
+	require.Empty(f.t, again)
 }
 
 func (f *tables) runState(id int64) string {

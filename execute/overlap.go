@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -13,9 +14,22 @@ import (
 )
 
 const (
+	// startExclusiveSQL starts runs of which only one may go at a time. The unique key on OVERLAP_KEY decides, so that
+	// neither two nodes nor a crash can get round it: IGNORE leaves out what violates it.
 	startExclusiveSQL = `
-UPDATE QRTZ_RUN SET STATE = 'RUNNING', OVERLAP_KEY = JOB_ID, HOST_IP = ?, INSTANCE = ?, CLAIMED_AT = ` + schema.NowMillisSQL + `
- WHERE ID = ? AND STATE = 'PENDING'`
+UPDATE IGNORE QRTZ_NODE N
+  STRAIGHT_JOIN QRTZ_APP A ON A.APPLICATION = N.APPLICATION AND A.STATE = 'Y' AND N.STATE = 'Y'
+  STRAIGHT_JOIN %s V
+  STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID
+   SET R.STATE = 'RUNNING', R.OVERLAP_KEY = R.JOB_ID, R.HOST_IP = ?, R.INSTANCE = ?, R.CLAIM_TOKEN = ?, R.CLAIMED_AT = ` + schema.NowMillisSQL + `
+ WHERE N.APPLICATION = ? AND N.HOST_IP = ? AND N.INSTANCE = ? AND FIND_IN_SET(V.ID, @QRTZ_FREE)
+   AND R.STATE = 'PENDING' AND R.FENCE = V.FENCE0`
+
+	freeRunsSQL = `
+SELECT GROUP_CONCAT(F.ID) INTO @QRTZ_FREE FROM (
+  SELECT ID FROM QRTZ_RUN FORCE INDEX (PRIMARY) WHERE ID IN (?) ORDER BY ID FOR UPDATE SKIP LOCKED) F`
+
+	startedSQL = `SELECT ID FROM QRTZ_RUN FORCE INDEX (PRIMARY) WHERE ID IN (?) AND STATE = 'RUNNING' AND CLAIM_TOKEN = ?`
 
 	skipOverlappingSQL = `
 UPDATE QRTZ_RUN SET STATE = 'SKIPPED', FINISHED_AT = ` + schema.NowMillisSQL + `, MESSAGE = ?
@@ -35,86 +49,110 @@ SELECT ID FROM QRTZ_RUN
 
 const (
 	overlapSkipped = "overlap: another run of the job was going (OVERLAP is SKIP)"
-	queueFull      = "overlap: more than %d runs of the job were waiting (QUEUE_LIMIT)"
+	queueFull      = "overlap: more than %d runs of the job were pending (QUEUE_LIMIT)"
 )
 
-// startExclusive starts those of the runs whose job lets only one go at a time and has none going, and leaves out the
-// others: they are skipped, or wait as PENDING. A unique key on OVERLAP_KEY decides, so that neither two nodes nor a
-// crash can get round it: what violates it fails, and only that statement is undone.
-func (s *Store) startExclusive(ctx context.Context, tx *sqlx.Tx, who Instance, runs []Run) (started []Run, skipped []SkippedFire, err error) {
-	if !slices.ContainsFunc(runs, func(r Run) bool { return r.Options.exclusive() }) {
-		return runs, nil, nil // most claims: nothing to be put in order, nothing to be copied
+// startExclusive starts those of the runs just claimed, still PENDING, whose job has none going, one of each job, and deals
+// with the others as their job's rule says: they are skipped, or stay PENDING. What is not dealt with because of an error
+// stays PENDING, too.
+func (s *Store) startExclusive(ctx context.Context, who Instance, runs []Run) (started []Run, skipped []SkippedFire, err error) {
+	if len(runs) == 0 {
+		return nil, nil, nil
 	}
-	// In order of job, so that two claims that meet here do not wait for each other.
 	slices.SortFunc(runs, func(a, b Run) int { return cmp.Or(cmp.Compare(a.JobID, b.JobID), byFireTime(a, b)) })
-	busy := map[int64]bool{}
-	for _, run := range runs {
-		if !run.Options.exclusive() {
-			started = append(started, run)
-			continue
+	var candidates []Run
+	for i, run := range runs {
+		if i > 0 && runs[i-1].JobID == run.JobID {
+			continue // behind the one before it
 		}
-		ours := false
-		if !busy[run.JobID] {
-			if ours, err = s.tryInTurn(ctx, tx, who, run); err != nil {
+		if run.Options.Overlap == OverlapQueue {
+			if first, err := s.firstInLine(ctx, run.JobID, run.ID); err != nil {
 				return nil, nil, err
+			} else if !first {
+				continue
 			}
-			busy[run.JobID] = true // now it is, by us or by another, or soon by one that waits
 		}
-		if ours {
-			started = append(started, run)
+		candidates = append(candidates, run)
+	}
+	for some := range slices.Chunk(candidates, carefulBatch) {
+		won, err := s.tryExclusive(ctx, who, some)
+		started = append(started, won...)
+		if err != nil {
+			return started, nil, err
+		}
+	}
+	for _, run := range runs {
+		if slices.ContainsFunc(started, func(r Run) bool { return r.ID == run.ID }) {
 			continue
 		}
-		more, err := s.leaveOverlapping(ctx, tx, run)
-		if err != nil {
-			return nil, nil, err
-		}
+		more, err := s.leaveOverlapping(ctx, run)
 		skipped = append(skipped, more...)
+		if err != nil {
+			return started, skipped, err
+		}
 	}
 	return started, skipped, nil
 }
 
-// tryInTurn tries to start a run; with OverlapQueue only if none has been waiting for longer.
-func (s *Store) tryInTurn(ctx context.Context, tx *sqlx.Tx, who Instance, run Run) (bool, error) {
-	if run.Options.Overlap == OverlapQueue {
-		if first, err := s.firstInLine(ctx, tx, run.JobID, run.ID); err != nil || !first {
-			return false, err
+// tryExclusive starts those of some runs, of different jobs, whose job has none going.
+func (s *Store) tryExclusive(ctx context.Context, who Instance, runs []Run) (started []Run, err error) {
+	runs = slices.Clone(runs)
+	slices.SortFunc(runs, func(a, b Run) int { return cmp.Compare(a.ID, b.ID) })
+	ids, rows := make([]int64, len(runs)), make([]any, 0, 2*len(runs))
+	for i, r := range runs {
+		ids[i] = r.ID
+		rows = append(rows, r.ID, r.Fence)
+	}
+	var token int64
+	ours := map[int64]bool{}
+	err = schema.InPacket(ctx, s.db, func(p *schema.Packet) error {
+		token = rand.Int64()
+		clear(ours)
+		build := packetBuilder{s, p, nil}
+		build.exec(freeRunsSQL, ids)
+		table, args := values(rows, "ID", "FENCE0")
+		args = append(args, who.HostIP, who.ID, token, s.app, who.HostIP, who.ID)
+		p.Exec(s.prefix.SQL(fmt.Sprintf(startExclusiveSQL, table)), args...)
+		build.sel(func(r *sqlx.Rows) error {
+			var id int64
+			err := r.Scan(&id)
+			ours[id] = true
+			return err
+		}, startedSQL, ids, token)
+		return build.err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start runs that must be the only ones of their jobs: %w", err)
+	}
+	for _, r := range runs {
+		if ours[r.ID] {
+			r.Token = token
+			started = append(started, r)
 		}
 	}
-	return s.tryExclusive(ctx, tx, who, run.ID)
+	return started, nil
 }
 
-// firstInLine tells whether a run is the one of its job that has been waiting for longest.
-func (s *Store) firstInLine(ctx context.Context, tx *sqlx.Tx, jobID, runID int64) (bool, error) {
+// firstInLine tells whether a run is the one of its job that has been pending for longest.
+func (s *Store) firstInLine(ctx context.Context, jobID, runID int64) (bool, error) {
 	var first []int64
-	if err := tx.SelectContext(ctx, &first, s.prefix.SQL(firstInLineSQL), s.app, jobID); err != nil {
+	if err := s.db.SelectContext(ctx, &first, s.prefix.SQL(firstInLineSQL), s.app, jobID); err != nil {
 		return false, fmt.Errorf("look for the first in line: %w", err)
 	}
 	return len(first) == 0 || first[0] == runID, nil
 }
 
-func (s *Store) tryExclusive(ctx context.Context, tx *sqlx.Tx, who Instance, runID int64) (bool, error) {
-	done, err := tx.ExecContext(ctx, s.prefix.SQL(startExclusiveSQL), who.HostIP, who.ID, runID)
-	if schema.Duplicate(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("start run %d: %w", runID, err)
-	}
-	n, err := done.RowsAffected()
-	return n == 1, err
-}
-
 // leaveOverlapping does with a run that found no room what its job's rule says.
-func (s *Store) leaveOverlapping(ctx context.Context, tx *sqlx.Tx, run Run) ([]SkippedFire, error) {
+func (s *Store) leaveOverlapping(ctx context.Context, run Run) ([]SkippedFire, error) {
 	if run.Options.Overlap == OverlapSkip {
-		return s.skip(ctx, tx, run, overlapSkipped)
+		return s.skip(ctx, run, overlapSkipped)
 	}
 	var surplus []struct {
 		ID        int64  `db:"ID"`
 		ExecuteID *int64 `db:"EXECUTE_ID"`
 		FireTime  int64  `db:"FIRE_TIME"`
 	}
-	if err := tx.SelectContext(ctx, &surplus, s.prefix.SQL(surplusSQL), s.app, run.JobID, run.Options.QueueLimit); err != nil {
+	if err := s.db.SelectContext(ctx, &surplus, s.prefix.SQL(surplusSQL), s.app, run.JobID, run.Options.QueueLimit); err != nil {
 		return nil, fmt.Errorf("look for runs beyond the queue's limit: %w", err)
 	}
 	var skipped []SkippedFire
@@ -123,18 +161,20 @@ func (s *Store) leaveOverlapping(ctx context.Context, tx *sqlx.Tx, run Run) ([]S
 		if old.ExecuteID != nil {
 			one.ExecuteID = *old.ExecuteID
 		}
-		more, err := s.skip(ctx, tx, one, fmt.Sprintf(queueFull, run.Options.QueueLimit))
+		more, err := s.skip(ctx, one, fmt.Sprintf(queueFull, run.Options.QueueLimit))
 		if err != nil {
-			return nil, err
+			return skipped, err
 		}
 		skipped = append(skipped, more...)
 	}
 	return skipped, nil
 }
 
-func (s *Store) skip(ctx context.Context, tx *sqlx.Tx, run Run, why string) ([]SkippedFire, error) {
-	if _, err := tx.ExecContext(ctx, s.prefix.SQL(skipOverlappingSQL), why, run.ID); err != nil {
-		return nil, fmt.Errorf("skip run %d: %w", run.ID, err)
+// skip puts a run on record as SKIPPED, unless somebody has claimed it meanwhile.
+func (s *Store) skip(ctx context.Context, run Run, why string) ([]SkippedFire, error) {
+	done, err := affected(schema.Exec(ctx, s.db, s.prefix.SQL(skipOverlappingSQL), why, run.ID))
+	if err != nil || done == 0 {
+		return nil, err
 	}
 	return []SkippedFire{{
 		JobID: run.JobID, ExecuteID: run.ExecuteID, Class: run.Class,

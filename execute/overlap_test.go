@@ -32,9 +32,9 @@ func (f *tables) succeed(runs ...Run) {
 
 func (f *tables) claimWaiting(who Instance, ids ...int64) []Run {
 	f.t.Helper()
-	runs, err := f.store.ClaimWaiting(f.t.Context(), who, ids)
+	claimed, err := f.store.ClaimPending(f.t.Context(), who, f.pendingOf(f.store, ids...))
 	require.NoError(f.t, err)
-	return runs
+	return claimed.Runs
 }
 
 func (f *tables) ids(query string, args ...any) (ids []int64) {
@@ -86,12 +86,10 @@ func TestTheKeyIsFreeWhenItsRunHasEnded(t *testing.T) {
 			return err
 		},
 		"handed back": func(f *tables, who Instance, r Run) error {
-			return f.store.HandBack(f.t.Context(), who, []int64{r.ID})
+			return f.store.HandBack(f.t.Context(), []Run{r})
 		},
 		"in doubt": func(f *tables, who Instance, r Run) error {
-			e := f.read(r.ExecuteID)
-			e.Next = r.FireTime
-			return f.store.HandBackFires(f.t.Context(), who, []Move{e.Claim(e.Fires(r.FireTime, 1))})
+			return f.store.HandBackPending(f.t.Context(), who, []PendingRun{{ID: r.ID, token: r.Token, fence: r.Fence}})
 		},
 		"ended by hand": func(f *tables, _ Instance, r Run) error {
 			f.exec(`UPDATE QRTZ_RUN SET STATE = 'FAILED' WHERE ID = ?`, r.ID)
@@ -126,7 +124,7 @@ func TestTheQueueKeepsTheNewestAndRunsThemInOrder(t *testing.T) {
 	require.Equal(t, int64(3), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'SKIPPED' AND MESSAGE LIKE '%more than 3 runs%QUEUE_LIMIT%'`))
 
 	require.Empty(t, f.claimWaiting(other, f.allIDs()...), "while the first runs")
-	ids, err := f.store.Waiting(t.Context(), []string{"tick"}, at(0), 100)
+	ids, err := f.store.Pending(t.Context(), []string{"tick"}, at(0), 100)
 	require.NoError(t, err)
 	require.Empty(t, ids, "and nobody need try")
 	f.succeed(running...)
@@ -154,10 +152,10 @@ func TestAQueueDoesNotHideTheRunsOfOtherJobs(t *testing.T) {
 	require.Len(t, f.claim(who, 50, e).Runs, 1)
 	free := f.pending()
 	f.exec(`UPDATE QRTZ_RUN SET AVAILABLE_AT = ? WHERE ID = ?`, noon.UnixMilli(), free)
-	waiting, err := f.store.Waiting(t.Context(), []string{"tick"}, noon, 20)
+	waiting, err := f.store.Pending(t.Context(), []string{"tick"}, noon, 20)
 	require.NoError(t, err)
 	require.Len(t, waiting, 1)
-	require.Equal(t, free, waiting[0].RunID)
+	require.Equal(t, free, waiting[0].ID)
 }
 
 // A full queue skips fires, not what is owed: further attempts, and runs somebody asked for. They come first if they are older.

@@ -1,8 +1,13 @@
 package execute
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -11,162 +16,236 @@ import (
 	"github.com/qrtz-go/qrtz/schema"
 )
 
-// What waits for another run of its job is left out: a long queue must not hide the runs of other jobs.
+// A run names its app, and so does its job. Where the two contradict each other it runs nowhere.
 const pendingSQL = `
-SELECT R.ID, R.AVAILABLE_AT, J.JOB_CLASS
-  FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
-  LEFT JOIN QRTZ_RUN B ON B.OVERLAP_KEY = R.JOB_ID AND B.STATE = 'RUNNING'
- WHERE R.APPLICATION = ? AND R.STATE = 'PENDING' AND R.AVAILABLE_AT <= ? AND J.JOB_CLASS IN (?)
-   AND (B.ID IS NULL OR J.OVERLAP = 'ALLOW')
+SELECT R.ID, R.JOB_ID, R.EXECUTE_ID, R.AVAILABLE_AT, R.FENCE, J.JOB_CLASS, J.OVERLAP <> 'ALLOW' AS EXCLUSIVE, R.CANCEL_AT IS NOT NULL AS CANCELLED
+  FROM QRTZ_RUN R STRAIGHT_JOIN QRTZ_JOB J ON J.ID = R.JOB_ID AND J.APPLICATION = ? AND J.JOB_CLASS IN (?)
+ WHERE R.APPLICATION = ? AND R.STATE = 'PENDING' AND R.AVAILABLE_AT BETWEEN ? AND ? AND R.FIRE_TIME <= ?
+   AND (R.AVAILABLE_AT > ? OR R.ID > ?)
  ORDER BY R.AVAILABLE_AT, R.ID LIMIT ?`
 
-// Waiting is a run that somebody may claim.
-type Waiting struct {
-	RunID       int64
+const busyJobsSQL = `SELECT OVERLAP_KEY FROM QRTZ_RUN WHERE OVERLAP_KEY IN (?)`
+
+const (
+	pendingPage  = 1000 // rows that one look reads at a time
+	pendingPages = 20   // that it reads at the most, to find some that can be claimed
+)
+
+// PendingRun is a run that may be claimed.
+type PendingRun struct {
+	ID          int64
+	JobID       int64
 	Class       string
 	AvailableAt time.Time
+	Exclusive   bool // only one run of its job may go at a time
+	Cancelled   bool // it is to be ended, not started
+
+	execute sql.NullInt64
+	fence   int64 // as it was read
+	token   int64 // the CLAIM_TOKEN of the latest attempt to claim it
 }
 
-// Waiting reads the PENDING runs of the given classes that are available at now, the oldest first, at most limit.
-func (s *Store) Waiting(ctx context.Context, classes []string, now time.Time, limit int) ([]Waiting, error) {
+type pendingRow struct {
+	ID          int64         `db:"ID"`
+	JobID       int64         `db:"JOB_ID"`
+	ExecuteID   sql.NullInt64 `db:"EXECUTE_ID"`
+	AvailableAt int64         `db:"AVAILABLE_AT"`
+	Fence       int64         `db:"FENCE"`
+	Class       string        `db:"JOB_CLASS"`
+	Exclusive   bool          `db:"EXCLUSIVE"`
+	Cancelled   bool          `db:"CANCELLED"`
+}
+
+// Pending reads the PENDING runs of the given classes that are available and due at now, the oldest first, at most
+// limit. Of a job of which only one run may go at a time it reads the first in line, if none goes: however long such a
+// queue is, it hides nobody else's runs.
+func (s *Store) Pending(ctx context.Context, classes []string, now time.Time, limit int) (found []PendingRun, err error) {
 	if len(classes) == 0 {
 		return nil, nil
 	}
-	var rows []struct {
-		ID          int64  `db:"ID"`
-		AvailableAt int64  `db:"AVAILABLE_AT"`
-		Class       string `db:"JOB_CLASS"`
+	seen := map[int64]bool{} // exclusive jobs
+	from, after := int64(math.MinInt64), int64(math.MinInt64)
+	for range pendingPages {
+		var page []pendingRow
+		if err := s.selectRows(ctx, s.db, &page, pendingSQL, s.app, classes, s.app, from, now.UnixMilli(), now.UnixMilli(),
+			from, after, pendingPage); err != nil {
+			return nil, fmt.Errorf("read pending runs: %w", err)
+		}
+		var heads []PendingRun
+		for _, r := range page {
+			if r.Exclusive && seen[r.JobID] || !slices.Contains(classes, r.Class) {
+				continue // behind another of its job, or of a class whose name differs in case
+			}
+			seen[r.JobID] = r.Exclusive
+			heads = append(heads, r.run())
+		}
+		heads, err := s.withoutBusy(ctx, heads)
+		if err != nil {
+			return nil, fmt.Errorf("read pending runs: %w", err)
+		}
+		if found = append(found, heads...); len(found) >= limit || len(page) < pendingPage {
+			break
+		}
+		from, after = page[len(page)-1].AvailableAt, page[len(page)-1].ID
 	}
-	if err := s.selectRows(ctx, s.db, &rows, pendingSQL, s.app, now.UnixMilli(), classes, limit); err != nil {
-		return nil, fmt.Errorf("read pending runs: %w", err)
+	return found[:min(len(found), limit)], nil
+}
+
+func (r pendingRow) run() PendingRun {
+	return PendingRun{
+		ID: r.ID, JobID: r.JobID, Class: r.Class, AvailableAt: time.UnixMilli(r.AvailableAt),
+		Exclusive: r.Exclusive, Cancelled: r.Cancelled, execute: r.ExecuteID, fence: r.Fence,
 	}
-	waiting := make([]Waiting, len(rows))
-	for i, r := range rows {
-		waiting[i] = Waiting{RunID: r.ID, Class: r.Class, AvailableAt: time.UnixMilli(r.AvailableAt)}
+}
+
+// withoutBusy leaves out runs that have to wait for another of their job.
+func (s *Store) withoutBusy(ctx context.Context, runs []PendingRun) ([]PendingRun, error) {
+	var jobs []int64
+	for _, r := range runs {
+		if r.Exclusive {
+			jobs = append(jobs, r.JobID)
+		}
 	}
-	return waiting, nil
+	if len(jobs) == 0 {
+		return runs, nil
+	}
+	var busy []int64
+	if err := s.selectRows(ctx, s.db, &busy, busyJobsSQL, jobs); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(runs, func(r PendingRun) bool { return r.Exclusive && !r.Cancelled && slices.Contains(busy, r.JobID) }), nil
 }
 
 const (
-	// The switches are locked before anything else, as the claim of a fire does within its UPDATE.
-	lockSwitchesSQL = `
-SELECT N.INSTANCE FROM QRTZ_NODE N JOIN QRTZ_APP A ON A.APPLICATION = ?
- WHERE N.APPLICATION = ? AND N.HOST_IP = ? AND N.INSTANCE = ? AND N.STATE = 'Y' AND A.STATE = 'Y' LOCK IN SHARE MODE`
+	// A run of a schedule writes its execute, too, whose fence it raises: neither may be locked.
+	freeExecutesSQL = `
+SELECT GROUP_CONCAT(F.ID) INTO @QRTZ_FREE_EXECUTES FROM (
+  SELECT ID FROM QRTZ_EXECUTE FORCE INDEX (PRIMARY) WHERE ID IN (?) ORDER BY ID FOR UPDATE SKIP LOCKED) F`
+
+	lockedExecutesSQL = `
+SELECT GROUP_CONCAT(ID) INTO @QRTZ_LOCKED_EXECUTES FROM QRTZ_EXECUTE FORCE INDEX (PRIMARY)
+ WHERE ID IN (?) AND NOT COALESCE(FIND_IN_SET(ID, @QRTZ_FREE_EXECUTES), 0)`
+
+	pendingTargetSQL = `QRTZ_NODE N
+  STRAIGHT_JOIN QRTZ_APP A ON A.APPLICATION = N.APPLICATION AND A.STATE = 'Y' AND N.STATE = 'Y'
+  STRAIGHT_JOIN %s V
+  STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID`
+
+	pendingGuardSQL = `
+ WHERE N.APPLICATION = ? AND N.HOST_IP = ? AND N.INSTANCE = ? AND FIND_IN_SET(V.ID, @QRTZ_FREE)
+   AND R.STATE = 'PENDING' AND R.FENCE = V.FENCE0 AND R.CANCEL_AT IS NULL
+   AND NOT COALESCE(FIND_IN_SET(R.EXECUTE_ID, @QRTZ_LOCKED_EXECUTES), 0)`
 
 	raiseFencesSQL = `
-UPDATE QRTZ_EXECUTE E JOIN QRTZ_RUN R ON R.EXECUTE_ID = E.ID
-   SET E.FENCE = E.FENCE + 1, E.CHANGED_AT = E.CHANGED_AT
- WHERE R.ID IN (?) AND R.STATE = 'PENDING'`
+UPDATE ` + pendingTargetSQL + `
+  STRAIGHT_JOIN QRTZ_EXECUTE E FORCE INDEX (PRIMARY) ON E.ID = R.EXECUTE_ID
+   SET E.FENCE = LEAST(GREATEST(E.FENCE, R.FENCE), 9223372036854775806) + 1, E.CHANGED_AT = E.CHANGED_AT` + pendingGuardSQL
 
-	prepareSQL = `
-UPDATE QRTZ_RUN R LEFT JOIN QRTZ_EXECUTE E ON E.ID = R.EXECUTE_ID
-   SET R.FENCE = COALESCE(E.FENCE, R.FENCE + 1), R.FIRE_TIME = IF(R.FIRE_TIME = 0, ` + schema.NowMillisSQL + `, R.FIRE_TIME)
- WHERE R.ID IN (?) AND R.STATE = 'PENDING'`
-
+	// IGNORE leaves out a run whose overlap key another run of its job has.
 	claimPendingSQL = `
-UPDATE QRTZ_RUN R SET R.STATE = 'RUNNING', R.HOST_IP = ?, R.INSTANCE = ?, R.CLAIMED_AT = ` + schema.NowMillisSQL + `
- WHERE R.ID IN (?) AND R.STATE = 'PENDING'`
+UPDATE IGNORE ` + pendingTargetSQL + `
+  LEFT JOIN QRTZ_EXECUTE E FORCE INDEX (PRIMARY) ON E.ID = R.EXECUTE_ID
+   SET R.STATE = 'RUNNING', R.OVERLAP_KEY = V.KEY1, R.HOST_IP = ?, R.INSTANCE = ?, R.CLAIM_TOKEN = ?, R.CLAIMED_AT = ` + schema.NowMillisSQL + `,
+       R.FENCE = GREATEST(LEAST(R.FENCE, 9223372036854775806) + 1, COALESCE(E.FENCE, 0)),
+       R.FIRE_TIME = IF(R.FIRE_TIME = 0, ` + schema.NowMillisSQL + `, R.FIRE_TIME),
+       R.AVAILABLE_AT = IF(R.AVAILABLE_AT = 0, ` + schema.NowMillisSQL + `, R.AVAILABLE_AT)` + pendingGuardSQL
 
 	claimedRunsSQL = `
 SELECT ` + runColumns + `
-  FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
- WHERE R.ID IN (?) AND R.STATE = 'RUNNING' AND R.INSTANCE = ?`
-
-	preparedSQL = `
-SELECT R.ID, R.JOB_ID, COALESCE(J.OVERLAP, 'ALLOW') AS OVERLAP FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
- WHERE R.ID IN (?) AND R.STATE = 'PENDING' ORDER BY R.JOB_ID, R.AVAILABLE_AT, R.ID`
+  FROM QRTZ_RUN R FORCE INDEX (PRIMARY) LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
+ WHERE R.ID IN (?) AND R.STATE = 'RUNNING' AND R.INSTANCE = ? AND R.CLAIM_TOKEN = ?`
 
 	dropCancelledSQL = `
 UPDATE QRTZ_RUN SET STATE = 'CANCELLED', FINISHED_AT = ` + schema.NowMillisSQL + `, MESSAGE = 'cancelled before it was started'
  WHERE ID IN (?) AND STATE = 'PENDING' AND CANCEL_AT IS NOT NULL`
 )
 
-// ClaimWaiting wins the PENDING runs it can and returns them in order of fire time. As with Claim, what
-// others won is missing from the result; so is a run that must be the only one of its job while another goes:
-// it waits on. No two calls of one instance may name the same run at once.
-func (s *Store) ClaimWaiting(ctx context.Context, who Instance, runIDs []int64) ([]Run, error) {
-	if len(runIDs) == 0 {
-		return nil, nil
+// Claimed is what became of a claim of pending runs.
+type Claimed struct {
+	Runs    []Run        // ours to start, in order of fire time
+	InDoubt []PendingRun // the COMMIT of their claim got no answer; HandBackPending gives them up
+	Clock   ClockReading
+}
+
+// ClaimPending wins the pending runs it can. As with Claim, what others won, hold locked or have changed is missing from the
+// result; so is a run that must be the only one of its job while another goes. Those that somebody has asked to be
+// cancelled end as CANCELLED.
+func (s *Store) ClaimPending(ctx context.Context, who Instance, runs []PendingRun) (all Claimed, err error) {
+	if err := s.dropCancelled(ctx, runs); err != nil {
+		return all, fmt.Errorf("claim pending runs: %w", err)
 	}
-	slices.Sort(runIDs)
-	var runs []Run
-	err := schema.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		runs = nil
-		var on []int64
-		if err := s.selectRows(ctx, tx, &on, lockSwitchesSQL, s.app, s.app, who.HostIP, who.ID); err != nil || len(on) == 0 {
-			return err
-		}
-		if err := s.execIn(ctx, tx, dropCancelledSQL, runIDs); err != nil {
-			return err
-		}
-		if err := s.execIn(ctx, tx, raiseFencesSQL, runIDs); err != nil {
-			return err
-		}
-		if err := s.execIn(ctx, tx, prepareSQL, runIDs); err != nil {
-			return err
-		}
-		rest, err := s.claimExclusive(ctx, tx, who, runIDs)
+	runs = slices.DeleteFunc(slices.Clone(runs), func(r PendingRun) bool { return r.Cancelled })
+	slices.SortFunc(runs, func(a, b PendingRun) int { return cmp.Compare(a.ID, b.ID) })
+	for some := range slices.Chunk(runs, carefulBatch) {
+		claimed, err := s.claimPendingPacket(ctx, who, some)
+		all.Runs, all.InDoubt, all.Clock = append(all.Runs, claimed.Runs...), append(all.InDoubt, claimed.InDoubt...), claimed.Clock
 		if err != nil {
+			slices.SortFunc(all.Runs, byFireTime)
+			return all, fmt.Errorf("claim pending runs: %w", err)
+		}
+	}
+	slices.SortFunc(all.Runs, byFireTime)
+	return all, nil
+}
+
+func (s *Store) dropCancelled(ctx context.Context, runs []PendingRun) error {
+	var ids []int64
+	for _, r := range runs {
+		if r.Cancelled {
+			ids = append(ids, r.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	slices.Sort(ids)
+	return s.execAlone(ctx, dropCancelledSQL, ids)
+}
+
+func (s *Store) claimPendingPacket(ctx context.Context, who Instance, runs []PendingRun) (claimed Claimed, err error) {
+	ids, rows := make([]int64, len(runs)), make([]any, 0, 3*len(runs))
+	executes := []int64{0} // IN () is no SQL
+	for i, r := range runs {
+		ids[i] = r.ID
+		rows = append(rows, r.ID, r.fence, sql.NullInt64{Int64: r.JobID, Valid: r.Exclusive})
+		if r.execute.Valid {
+			executes = append(executes, r.execute.Int64)
+		}
+	}
+	slices.Sort(executes)
+	table, args := values(rows, "ID", "FENCE0", "KEY1")
+	guard := []any{s.app, who.HostIP, who.ID}
+	err = schema.InPacket(ctx, s.db, func(p *schema.Packet) error {
+		claimed = Claimed{Clock: ClockReading{Sent: time.Now()}}
+		token := rand.Int64()
+		for i := range runs {
+			runs[i].token = token
+		}
+		build := packetBuilder{s, p, nil}
+		build.exec(freeRunsSQL, ids)
+		build.exec(freeExecutesSQL, executes)
+		build.exec(lockedExecutesSQL, executes)
+		if len(executes) > 1 {
+			p.Exec(s.prefix.SQL(fmt.Sprintf(raiseFencesSQL, table)), slices.Concat(args, guard)...)
+		}
+		p.Exec(s.prefix.SQL(fmt.Sprintf(claimPendingSQL, table)), slices.Concat(args, []any{who.HostIP, who.ID, token}, guard)...)
+		p.Then(claimed.Clock.scan, `SELECT `+schema.NowSQL)
+		build.then(func(r *sqlx.Rows) error {
+			var row runRow
+			err := r.StructScan(&row)
+			run := row.run(who)
+			run.Token = token
+			claimed.Runs = append(claimed.Runs, run)
 			return err
-		}
-		if len(rest) > 0 {
-			if err := s.execIn(ctx, tx, claimPendingSQL, who.HostIP, who.ID, rest); err != nil {
-				return err
-			}
-		}
-		runs, err = s.claimed(ctx, tx, runIDs, who)
-		return err
+		}, claimedRunsSQL, ids, who.ID, token)
+		return build.err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("claim pending runs: %w", err)
+	switch {
+	case errors.Is(err, schema.ErrCommitUnknown):
+		return Claimed{InDoubt: runs}, err
+	case schema.Locked(err):
+		return Claimed{}, fmt.Errorf("the row of the app or of this node is locked%s: %w", s.blockers(ctx), err)
+	default:
+		return claimed, err
 	}
-	return runs, nil
-}
-
-// claimExclusive claims, one by one, the runs that must be the only ones of their jobs, and returns the others.
-func (s *Store) claimExclusive(ctx context.Context, tx *sqlx.Tx, who Instance, runIDs []int64) (rest []int64, err error) {
-	var prepared []struct {
-		ID      int64   `db:"ID"`
-		JobID   int64   `db:"JOB_ID"`
-		Overlap Overlap `db:"OVERLAP"`
-	}
-	if err := s.selectRows(ctx, tx, &prepared, preparedSQL, runIDs); err != nil {
-		return nil, err
-	}
-	tried := map[int64]bool{}
-	for _, run := range prepared {
-		if run.Overlap == OverlapAllow {
-			rest = append(rest, run.ID)
-			continue
-		}
-		if tried[run.JobID] {
-			continue // behind the one that was just tried
-		}
-		tried[run.JobID] = true
-		first, err := s.firstInLine(ctx, tx, run.JobID, run.ID)
-		if err != nil {
-			return nil, err
-		}
-		if !first {
-			continue
-		}
-		if _, err := s.tryExclusive(ctx, tx, who, run.ID); err != nil {
-			return nil, err
-		}
-	}
-	slices.Sort(rest)
-	return rest, nil
-}
-
-func (s *Store) claimed(ctx context.Context, q sqlx.QueryerContext, ids []int64, who Instance) ([]Run, error) {
-	var rows []runRow
-	if err := s.selectRows(ctx, q, &rows, claimedRunsSQL, ids, who.ID); err != nil {
-		return nil, err
-	}
-	runs := make([]Run, len(rows))
-	for i, r := range rows {
-		runs[i] = r.run(who)
-	}
-	slices.SortFunc(runs, byFireTime)
-	return runs, nil
 }

@@ -21,11 +21,11 @@ func TestWaitingRuns(t *testing.T) {
 	f.exec(`UPDATE QRTZ_RUN SET AVAILABLE_AT = ? WHERE ID = ?`, at(10).UnixMilli(), later)
 	f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME) VALUES ('a', ?, 0), ('b', ?, 0)`, f.addJob("other"), f.job)
 	waiting := func(until time.Time, limit int, classes ...string) (ids []int64) {
-		all, err := f.store.Waiting(t.Context(), classes, until, limit)
+		all, err := f.store.Pending(t.Context(), classes, until, limit)
 		require.NoError(t, err)
 		for _, w := range all {
 			require.Equal(t, "tick", w.Class)
-			ids = append(ids, w.RunID)
+			ids = append(ids, w.ID)
 		}
 		return ids
 	}
@@ -42,6 +42,7 @@ func TestAPendingRunIsClaimedOnce(t *testing.T) {
 	for range n {
 		ids = append(ids, f.pending())
 	}
+	pending := f.pendingOf(f.store, ids...)
 	var mu sync.Mutex
 	winners := map[int64]int64{}
 	var racers sync.WaitGroup
@@ -49,12 +50,12 @@ func TestAPendingRunIsClaimedOnce(t *testing.T) {
 		who := f.join(string(rune('a' + f.last.Load())))
 		racers.Go(func() {
 			for i := 0; i < n; i += 20 {
-				runs, err := f.store.ClaimWaiting(context.Background(), who, append([]int64{}, ids[i:i+20]...))
+				claimed, err := f.store.ClaimPending(context.Background(), who, pending[i:i+20])
 				if !noError(t, err) {
 					return
 				}
 				mu.Lock()
-				for _, r := range runs {
+				for _, r := range claimed.Runs {
 					if other, ok := winners[r.ID]; ok {
 						t.Errorf("run %d was won by %d and %d", r.ID, other, who.ID)
 					}
@@ -75,10 +76,9 @@ func TestAClaimOfAPendingRunRaisesTheFence(t *testing.T) {
 	f := newTables(t)
 	who := f.join("n1")
 	first := f.claim(who, 1, f.read(f.add())).Runs[0]
-	require.NoError(t, f.store.HandBack(t.Context(), who, []int64{first.ID}))
+	require.NoError(t, f.store.HandBack(t.Context(), []Run{first}))
 	f.exec(`UPDATE QRTZ_EXECUTE SET CHANGED_AT = '2020-01-01'`)
-	again, err := f.store.ClaimWaiting(t.Context(), f.join("n2"), []int64{first.ID})
-	require.NoError(t, err)
+	again := f.claimWaiting(f.join("n2"), first.ID)
 	require.Len(t, again, 1)
 	require.Greater(t, again[0].Fence, first.Fence)
 	require.Equal(t, first.FireTime.UnixMilli(), again[0].FireTime.UnixMilli())
@@ -91,11 +91,15 @@ func TestAClaimOfAPendingRunRaisesTheFence(t *testing.T) {
 func TestOnlyItsInstanceHandsARunBack(t *testing.T) {
 	f := newTables(t)
 	who, other := f.join("n1"), f.join("n2")
-	run := f.claim(who, 1, f.read(f.add())).Runs[0].ID
-	require.NoError(t, f.store.HandBack(t.Context(), other, []int64{run}))
-	require.Equal(t, "RUNNING", f.runState(run))
-	require.NoError(t, f.store.HandBack(t.Context(), who, nil))
-	require.NoError(t, f.store.HandBack(t.Context(), who, []int64{run, 12345}))
+	run := f.claim(who, 1, f.read(f.add())).Runs[0]
+	others, earlier := run, run
+	others.Instance = other.ID
+	earlier.Token++
+	require.NoError(t, f.store.HandBack(t.Context(), []Run{others}))
+	require.NoError(t, f.store.HandBack(t.Context(), []Run{earlier}))
+	require.Equal(t, "RUNNING", f.runState(run.ID), "neither does an earlier claim of its own")
+	require.NoError(t, f.store.HandBack(t.Context(), nil))
+	require.NoError(t, f.store.HandBack(t.Context(), []Run{run, {ID: 12345}}))
 	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'PENDING' AND INSTANCE IS NULL AND HOST_IP IS NULL AND CLAIMED_AT IS NULL`))
 }
 
@@ -154,6 +158,6 @@ func TestRunsOfAnInstanceThatIsGoneAreLost(t *testing.T) {
 	late, err := f.store.Complete(t.Context(), []Result{{Run: lost[0], State: Succeeded, Started: at(1), Finished: at(2)}})
 	require.NoError(t, err)
 	require.Equal(t, 1, late.Late, "a result after that changes nothing")
-	require.NoError(t, f.store.HandBack(t.Context(), gone, []int64{lost[0].ID}))
+	require.NoError(t, f.store.HandBack(t.Context(), lost[:1]))
 	require.Equal(t, "LOST", f.runState(lost[0].ID))
 }

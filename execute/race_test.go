@@ -64,11 +64,10 @@ func raceExclusive(t *testing.T, f *tables, jobs, rounds int) (overlaps, started
 				if !noError(t, err) {
 					return
 				}
-				var ids []int64
-				_ = f.Select(&ids, `SELECT ID FROM QRTZ_RUN WHERE STATE = 'PENDING' LIMIT 100`)
-				var waited []Run
+				pending, _ := store.Pending(context.Background(), []string{"tick"}, at(10_000_000), 100)
+				var waited Claimed
 				err = schema.Again(context.Background(), func() error {
-					waited, err = store.ClaimWaiting(context.Background(), who, ids)
+					waited, err = store.ClaimPending(context.Background(), who, pending)
 					return err
 				})
 				if !noError(t, err) {
@@ -76,7 +75,7 @@ func raceExclusive(t *testing.T, f *tables, jobs, rounds int) (overlaps, started
 				}
 				var results []Result
 				mu.Lock()
-				for _, r := range append(won.Runs, waited...) {
+				for _, r := range append(won.Runs, waited.Runs...) {
 					started++
 					if running[r.JobID]++; running[r.JobID] > 1 {
 						overlaps++

@@ -4,33 +4,173 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
 	"github.com/qrtz-go/qrtz/schema"
 )
 
-const (
-	insertRunsSQL = `
-INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE, AVAILABLE_AT, HOST_IP, INSTANCE, FENCE,
+// What a claim leaves in QRTZ_RUN, and how this process learns what it has won.
+
+// writesRowSQL tells whether a run of a job has a row while it goes, as Options.writesRow does; without a job it has.
+const writesRowSQL = `(J.ID IS NULL OR J.HISTORY <> 'NONE' OR J.OVERLAP <> 'ALLOW' OR J.RECOVERY <> 0 OR J.ATTEMPTS > 1)`
+
+// exclusiveSQL tells whether only one run of a job may go at a time. Such a run begins as PENDING, whoever claims it.
+const exclusiveSQL = `COALESCE(J.OVERLAP <> 'ALLOW', 0)`
+
+// recordSQL inserts the rows of the moves that carry our token. A fire that has a run already keeps it: somebody turned
+// the execute back by SQL.
+const recordSQL = `
+INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE, AVAILABLE_AT, HOST_IP, INSTANCE, FENCE, CLAIM_TOKEN,
        CLAIMED_AT, FINISHED_AT, LAST_FIRE_TIME, FIRE_COUNT, MESSAGE)
-VALUES `
-	insertRunSQL = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ` + schema.NowMillisSQL + `, IF(? = 'SKIPPED', ` + schema.NowMillisSQL + `, NULL), ?, ?, ?)`
+SELECT ?, X.PID, X.ID, X.FIRE, X.STATE1, X.FIRE, IF(X.STATE1 = 'RUNNING', ?, NULL), IF(X.STATE1 = 'RUNNING', ?, NULL), X.FENCE, ?,
+       IF(X.STATE1 = 'PENDING', NULL, ` + schema.NowMillisSQL + `), IF(X.STATE1 = 'SKIPPED', ` + schema.NowMillisSQL + `, NULL),
+       X.LAST_FIRE, X.FIRES, X.MESSAGE1
+  FROM (%s) X
+    ON DUPLICATE KEY UPDATE QRTZ_RUN.ID = QRTZ_RUN.ID`
 
-	// A fire that has a run already keeps it: somebody turned the execute back by hand.
-	keepOldRunSQL = ` ON DUPLICATE KEY UPDATE ID = ID`
+const (
+	// oneFireSQL are the rows of claims of one fire each: it stands in the execute now.
+	oneFireSQL = `
+SELECT E.PID, E.ID, E.PREV_FIRE_TIME AS FIRE, IF(` + exclusiveSQL + `, 'PENDING', 'RUNNING') AS STATE1, E.FENCE,
+       NULL AS LAST_FIRE, 1 AS FIRES, NULL AS MESSAGE1
+  FROM QRTZ_EXECUTE E FORCE INDEX (PRIMARY) LEFT JOIN QRTZ_JOB J ON J.ID = E.PID
+ WHERE E.ID IN (?) AND E.CLAIM_TOKEN = ? AND ` + writesRowSQL
 
-	newRunsSQL = `
-SELECT R.ID, R.EXECUTE_ID, R.FIRE_TIME
-  FROM %s V JOIN QRTZ_RUN R ON R.EXECUTE_ID = V.EXECUTE_ID AND R.FIRE_TIME = V.FIRE_TIME AND R.ATTEMPT = 1
- WHERE R.STATE IN ('RUNNING', 'PENDING') AND R.FENCE = V.FENCE`
+	// manyFiresSQL are the rows of other moves.
+	manyFiresSQL = `
+SELECT E.PID, E.ID, F.FIRE, IF(F.STATE0 = 'RUNNING' AND ` + exclusiveSQL + `, 'PENDING', F.STATE0) AS STATE1, E.FENCE,
+       F.LAST_FIRE, F.FIRES, F.MESSAGE0 AS MESSAGE1
+  FROM %s F STRAIGHT_JOIN QRTZ_EXECUTE E FORCE INDEX (PRIMARY) ON E.ID = F.ID LEFT JOIN QRTZ_JOB J ON J.ID = E.PID
+ WHERE E.CLAIM_TOKEN = ? AND (F.STATE0 <> 'RUNNING' OR ` + writesRowSQL + `)`
 )
 
-// runBatch is how many runs one statement inserts: CATCH_UP may leave half a million in one transaction.
-const runBatch = 1000
+func (b *packetBuilder) record(who Instance, token int64, ids []int64, moves []Move) {
+	if onlyOneFireEach(moves) {
+		b.exec(fmt.Sprintf(recordSQL, oneFireSQL), b.s.app, who.HostIP, who.ID, token, ids, token)
+		return
+	}
+	var rows []any
+	for i := range moves {
+		for _, r := range moves[i].Runs {
+			rows = append(rows, moves[i].Execute.ID, r.FireTime.UnixMilli(), r.State, nextMillis(r.LastFire), r.Count, orNull(r.Message))
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	table, args := values(rows, "ID", "FIRE", "STATE0", "LAST_FIRE", "FIRES", "MESSAGE0")
+	args = append(append([]any{b.s.app, who.HostIP, who.ID, token}, args...), token)
+	b.p.Exec(b.s.prefix.SQL(fmt.Sprintf(recordSQL, fmt.Sprintf(manyFiresSQL, table))), args...)
+}
+
+func onlyOneFireEach(moves []Move) bool {
+	return !slices.ContainsFunc(moves, func(m Move) bool { return !m.claimsOne() })
+}
+
+// winnings are what a packet's own rows say of it.
+type winnings struct {
+	moved map[int64]int64 // execute -> fence: those that carry our token
+	runs  map[fireKey]wonRun
+	jobs  map[int64]jobRow
+}
+
+type fireKey struct{ execute, fire int64 }
+
+// wonRun is a row of QRTZ_RUN that a claim left.
+type wonRun struct {
+	id    int64
+	state RunState
+}
+
+type jobRow struct {
+	ID       int64  `db:"ID"`
+	Class    string `db:"JOB_CLASS"`
+	Data     []byte `db:"DATA"`
+	DataSize int64  `db:"DATA_SIZE"`
+	optionRow
+}
+
+const (
+	// The count of affected rows does not tell what was won: a loser on a Galera cluster was seen to report one.
+	readBackSQL = `
+SELECT E.ID, E.FENCE, R.ID AS RUN_ID, R.FIRE_TIME, R.STATE
+  FROM QRTZ_EXECUTE E FORCE INDEX (PRIMARY)
+  LEFT JOIN QRTZ_RUN R ON R.EXECUTE_ID = E.ID AND R.FIRE_TIME %s AND R.ATTEMPT = 1 AND R.CLAIM_TOKEN = ? AND R.STATE <> 'SKIPPED'
+ WHERE E.ID IN (?) AND E.CLAIM_TOKEN = ?`
+
+	thisFire = `= E.PREV_FIRE_TIME`
+	allFires = `BETWEEN ? AND E.PREV_FIRE_TIME`
+
+	movedSQL = `SELECT E.ID, E.FENCE, NULL AS RUN_ID, NULL AS FIRE_TIME, NULL AS STATE FROM QRTZ_EXECUTE E WHERE E.ID IN (?) AND E.CLAIM_TOKEN = ?`
+)
+
+// readBack asks, within the transaction, which rows carry our token: those are ours.
+func (b *packetBuilder) readBack(won *winnings, token int64, ids []int64, moves []Move) {
+	won.moved, won.runs = make(map[int64]int64, len(moves)), make(map[fireKey]wonRun, len(moves))
+	scan := func(r *sqlx.Rows) error {
+		var id, fence int64
+		var runID, fire sql.NullInt64
+		var state sql.NullString
+		if err := r.Scan(&id, &fence, &runID, &fire, &state); err != nil {
+			return err
+		}
+		won.moved[id] = fence
+		if runID.Valid {
+			won.runs[fireKey{id, fire.Int64}] = wonRun{runID.Int64, RunState(state.String)}
+		}
+		return nil
+	}
+	first, starts := firstRunning(moves)
+	switch {
+	case !starts:
+		b.sel(scan, movedSQL, ids, token)
+	case onlyOneFireEach(moves):
+		b.sel(scan, fmt.Sprintf(readBackSQL, thisFire), token, ids, token)
+	default:
+		b.sel(scan, fmt.Sprintf(readBackSQL, allFires), first.UnixMilli(), token, ids, token)
+	}
+}
+
+// firstRunning is the earliest fire that a batch of moves would start.
+func firstRunning(moves []Move) (first time.Time, starts bool) {
+	for i := range moves {
+		for _, r := range moves[i].Runs {
+			if r.State == Running && (!starts || r.FireTime.Before(first)) {
+				first, starts = r.FireTime, true
+			}
+		}
+	}
+	return first, starts
+}
+
+const jobsSQL = `
+SELECT J.ID, J.JOB_CLASS, ` + jobDataColumns + `, ` + optionColumns + `
+  FROM QRTZ_JOB J WHERE J.ID IN (?)`
+
+// readJobs reads what the runs need of their jobs, when nothing is locked any more.
+func (b *packetBuilder) readJobs(won *winnings, moves []Move) {
+	if _, starts := firstRunning(moves); !starts {
+		return
+	}
+	won.jobs = map[int64]jobRow{}
+	var ids []int64
+	for i := range moves {
+		ids = append(ids, moves[i].Execute.JobID)
+	}
+	slices.Sort(ids)
+	b.then(func(r *sqlx.Rows) error {
+		var row jobRow
+		err := r.StructScan(&row)
+		won.jobs[row.ID] = row
+		return err
+	}, jobsSQL, slices.Compact(ids))
+}
 
 // SkippedFire is a row that says SKIPPED.
 type SkippedFire struct {
@@ -39,111 +179,93 @@ type SkippedFire struct {
 	NewRun
 }
 
-// record leaves the rows of won moves in QRTZ_RUN. It returns the runs that are ours to start, in order of fire time.
-func (s *Store) record(ctx context.Context, tx *sqlx.Tx, who Instance, won []wonMove) (ours []Run, skipped []SkippedFire, err error) {
-	ours = slices.Grow(ours, len(won))
-	var rows []newRow
-	for i := range won {
-		m := &won[i]
+// started sorts what a packet won: what is ours to start, what must first find that no other run of its job goes, and
+// what has left neither a run nor a reason not to.
+func (s *Store) started(ctx context.Context, who Instance, token int64, moves []Move, won *winnings) (Applied, error) {
+	var applied Applied
+	var exclusive []Run
+	var without []NewPending
+	for i := range moves {
+		m := &moves[i]
+		fence, ours := won.moved[m.Execute.ID]
+		if !ours {
+			continue
+		}
+		applied.Moved = append(applied.Moved, m.moved())
 		for _, r := range m.Runs {
-			switch {
-			case r.State == Skipped:
-				skipped = append(skipped, SkippedFire{m.Execute.JobID, m.Execute.ID, m.class, r})
-			case r.State == Running && !m.options.writesRow():
-				ours = append(ours, m.run(r, who))
+			if r.State == Skipped {
+				applied.Skipped = append(applied.Skipped, SkippedFire{m.Execute.JobID, m.Execute.ID, m.Execute.Class, r})
+			}
+			if r.State != Running {
 				continue
 			}
-			rows = append(rows, newRow{NewRun: r, won: m})
+			run := m.run(r, who, fence, won.jobs[m.Execute.JobID])
+			row, written := won.runs[fireKey{m.Execute.ID, r.FireTime.UnixMilli()}]
+			run.ID = row.id
+			switch {
+			case written && row.state == Pending:
+				exclusive = append(exclusive, run)
+			case written || !run.Options.writesRow():
+				applied.Runs = append(applied.Runs, run)
+			default: // it has a run already, or its job's history rule changed this very moment
+				without = append(without, run.pending())
+			}
 		}
 	}
-	for some := range slices.Chunk(rows, runBatch) {
-		if err := s.insertRows(ctx, tx, who, some); err != nil {
-			return nil, nil, fmt.Errorf("insert runs: %w", err)
-		}
-		inserted, err := s.readBackRows(ctx, tx, who, some)
-		if err != nil {
-			return nil, nil, fmt.Errorf("read back runs: %w", err)
-		}
-		ours = append(ours, inserted...)
-	}
-	ours, overlapping, err := s.startExclusive(ctx, tx, who, ours)
-	if err != nil {
-		return nil, nil, err
-	}
-	slices.SortFunc(ours, byFireTime)
-	return ours, append(skipped, overlapping...), nil
+	err := s.insertPending(ctx, without)
+	started, skipped, e := s.startExclusive(ctx, who, exclusive)
+	applied.Runs, applied.Skipped = append(applied.Runs, started...), append(applied.Skipped, skipped...)
+	return applied, errors.Join(err, e)
 }
 
-// newRow is a row of QRTZ_RUN to be inserted.
-type newRow struct {
-	NewRun
-	won *wonMove
-}
-
-// state is what the row is inserted as. A run that must be the only one of its job begins as PENDING, and is
-// started within the same transaction if there is room.
-func (r newRow) state() RunState {
-	if r.State == Running && r.won.options.exclusive() {
-		return Pending
+func (m *Move) run(r NewRun, who Instance, fence int64, job jobRow) Run {
+	class := job.Class
+	if class == "" {
+		class = m.Execute.Class // its job is gone
 	}
-	return r.State
-}
-
-func (m *wonMove) run(r NewRun, who Instance) Run {
 	return Run{
-		JobID: m.Execute.JobID, ExecuteID: m.Execute.ID, Class: m.class, Data: m.data, DataSize: m.size, Options: m.options,
-		FireTime: r.FireTime, Attempt: 1, Fence: m.fence, Instance: who.ID,
+		JobID: m.Execute.JobID, ExecuteID: m.Execute.ID, Class: class, Data: job.Data, DataSize: job.DataSize, Options: job.options(),
+		FireTime: r.FireTime, Attempt: 1, Fence: fence, Instance: who.ID, Token: m.token,
 	}
 }
 
-func (s *Store) insertRows(ctx context.Context, tx sqlx.ExecerContext, who Instance, some []newRow) error {
-	args := make([]any, 0, 13*len(some))
-	for _, r := range some {
-		fire, state := r.FireTime.UnixMilli(), r.state()
-		holder, instance := sql.NullString{}, sql.NullInt64{}
-		if state == Running {
-			holder, instance = sql.NullString{String: who.HostIP, Valid: true}, sql.NullInt64{Int64: who.ID, Valid: true}
-		}
-		args = append(args, s.app, r.won.Execute.JobID, r.won.Execute.ID, fire, state, fire, holder, instance, r.won.fence, state,
-			nextMillis(r.LastFire), r.Count, sql.NullString{String: r.Message, Valid: r.Message != ""})
-	}
-	query := insertRunsSQL + insertRunSQL + strings.Repeat(", "+insertRunSQL, len(some)-1) + keepOldRunSQL
-	_, err := tx.ExecContext(ctx, s.prefix.SQL(query), args...)
-	return err
+// NewPending is a fire that is to have a run, for any node to take.
+type NewPending struct {
+	JobID, ExecuteID int64
+	FireTime         time.Time
 }
 
-// readBackRows finds the ids of the rows that are there for us to run. The fence tells them from older rows.
-func (s *Store) readBackRows(ctx context.Context, tx *sqlx.Tx, who Instance, some []newRow) ([]Run, error) {
-	type fireKey struct{ execute, fire int64 }
-	wanted := make(map[fireKey]Run, len(some))
-	keys := make([]any, 0, 3*len(some))
-	for _, r := range some {
-		if r.State == Running {
-			key := fireKey{r.won.Execute.ID, r.FireTime.UnixMilli()}
-			keys = append(keys, key.execute, key.fire, r.won.fence)
-			wanted[key] = r.won.run(r.NewRun, who)
+func (r Run) pending() NewPending { return NewPending{r.JobID, r.ExecuteID, r.FireTime} }
+
+const (
+	insertPendingSQL = `
+INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE, AVAILABLE_AT)
+VALUES `
+	pendingRowSQL = `(?, ?, ?, ?, 'PENDING', ?)`
+
+	keepOldRunSQL = ` ON DUPLICATE KEY UPDATE ID = ID`
+)
+
+// runBatch is how many runs one statement inserts.
+const runBatch = 1000
+
+// insertPending gives fires a run that is PENDING, unless they have one.
+func (s *Store) insertPending(ctx context.Context, fires []NewPending) error {
+	for some := range slices.Chunk(fires, runBatch) {
+		args := make([]any, 0, 5*len(some))
+		for _, f := range some {
+			at := f.FireTime.UnixMilli()
+			args = append(args, s.app, f.JobID, f.ExecuteID, at, at)
+		}
+		query := insertPendingSQL + pendingRowSQL + strings.Repeat(", "+pendingRowSQL, len(some)-1) + keepOldRunSQL
+		if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(query), args...); err != nil {
+			return fmt.Errorf("insert pending runs: %w", err)
 		}
 	}
-	if len(wanted) == 0 {
-		return nil, nil
-	}
-	var ids []struct {
-		ID        int64 `db:"ID"`
-		ExecuteID int64 `db:"EXECUTE_ID"`
-		FireTime  int64 `db:"FIRE_TIME"`
-	}
-	table, args := values(keys, "EXECUTE_ID", "FIRE_TIME", "FENCE")
-	if err := tx.SelectContext(ctx, &ids, s.prefix.SQL(fmt.Sprintf(newRunsSQL, table)), args...); err != nil {
-		return nil, err
-	}
-	runs := make([]Run, 0, len(ids))
-	for _, id := range ids {
-		run := wanted[fireKey{id.ExecuteID, id.FireTime}]
-		run.ID = id.ID
-		runs = append(runs, run)
-	}
-	return runs, nil
+	return nil
 }
+
+func orNull(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }
 
 func byFireTime(a, b Run) int {
 	return cmp.Or(a.FireTime.Compare(b.FireTime), cmp.Compare(a.ID, b.ID))

@@ -129,7 +129,7 @@ func TestFencesGrowWithoutASchedule(t *testing.T) {
 	f := newTables(t)
 	who := f.join("n1")
 	first := f.claimWaiting(who, f.byHand(f.job, ""))[0]
-	require.NoError(t, f.store.HandBack(t.Context(), who, []int64{first.ID}))
+	require.NoError(t, f.store.HandBack(t.Context(), []Run{first}))
 	second := f.claimWaiting(who, first.ID)[0]
 	require.Greater(t, second.Fence, first.Fence)
 	_, err := f.store.Complete(t.Context(), []Result{failed(second, noon)})
@@ -174,7 +174,7 @@ func TestAJobDeletedUnderItsRuns(t *testing.T) {
 	lost, err := f.store.Lose(t.Context(), who.ID, "its node died")
 	require.NoError(t, err)
 	require.Len(t, lost, 1)
-	waiting, err := f.store.Waiting(t.Context(), []string{"tick"}, at(100), 10)
+	waiting, err := f.store.Pending(t.Context(), []string{"tick"}, at(100), 10)
 	require.NoError(t, err)
 	require.Empty(t, waiting)
 }

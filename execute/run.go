@@ -19,6 +19,7 @@ type Run struct {
 	Recovers  int64 // the run, LOST, that this one is a recovery of; 0 if it is none
 	Fence     int64 // grows with every claim of the same execute
 	Instance  int64 // that claimed it
+	Token     int64 // CLAIM_TOKEN of the claim that won it
 }
 
 // Result is how a run ended.

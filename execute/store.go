@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/jmoiron/sqlx"
 
@@ -19,6 +20,7 @@ type Store struct {
 	prefix    schema.Prefix
 	app       string
 	schedules Schedules
+	lockMet   atomic.Int64 // when a claim last met a lock, in ns since the epoch
 	deriving  *derivation // a walk that was cut off; only DeriveJobStates uses it
 	cleaning  cleaning    // only CleanHistory uses it
 	stranded  *runCursor  // how far CancelStranded has come; nil: it begins again

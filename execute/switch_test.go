@@ -25,7 +25,8 @@ func TestASwitchWaitsForTheClaimInFlight(t *testing.T) {
 		who := f.join("n1")
 		thrown := make(chan error, 1)
 		err := schema.InTx(t.Context(), f.DB, func(tx *sqlx.Tx) error {
-			if err := f.store.updateGuarded(t.Context(), tx, who, 1, Executing, mustBeOn, claims(f.due(noon), 1)); err != nil {
+			update, args := f.store.guardedUpdate(claiming(who), 1, "", claims(f.due(noon), 1))
+			if _, err := tx.ExecContext(t.Context(), update, args...); err != nil {
 				return err
 			}
 			go func() {
@@ -41,7 +42,7 @@ func TestASwitchWaitsForTheClaimInFlight(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.NoError(t, <-thrown)
-		require.Empty(t, f.claim(who, 1, f.due(at(10))...))
+		require.Empty(t, f.claim(who, 1, f.due(at(10))...).Moved)
 	}
 }
 
@@ -91,9 +92,9 @@ func TestAPendingRunIsNotClaimedWhenOff(t *testing.T) {
 		who := f.join("n1")
 		run := f.pending()
 		f.exec(off)
-		runs, err := f.store.ClaimWaiting(t.Context(), who, []int64{run})
+		runs, err := f.store.ClaimPending(t.Context(), who, f.pendingOf(f.store, run))
 		require.NoError(t, err)
-		require.Empty(t, runs)
+		require.Empty(t, runs.Runs)
 		require.Equal(t, "PENDING", f.runState(run))
 	}
 }

@@ -55,16 +55,12 @@ func (p *Poller) claimDue(ctx context.Context) (won execute.Applied, err error) 
 	if won, err = p.store.Claim(ctx, p.cluster.Self(), claims); err != nil {
 		return won, err
 	}
-	waiting, err := p.store.Waiting(ctx, p.cfg.Classes, now, maxBatch)
+	pending, err := p.store.Pending(ctx, p.cfg.Classes, now, maxBatch)
 	if err != nil {
 		return won, err
 	}
-	ids := make([]int64, len(waiting))
-	for i, w := range waiting {
-		ids[i] = w.RunID
-	}
-	runs, err := p.store.ClaimWaiting(ctx, p.cluster.Self(), ids)
-	won.Runs = append(won.Runs, runs...)
+	claimed, err := p.store.ClaimPending(ctx, p.cluster.Self(), pending)
+	won.Runs = append(won.Runs, claimed.Runs...)
 	slices.SortStableFunc(won.Runs, func(a, b execute.Run) int { return a.FireTime.Compare(b.FireTime) })
 	return won, err
 }

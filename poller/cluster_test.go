@@ -39,6 +39,8 @@ func (c *fakeCluster) Now() time.Time {
 
 func (c *fakeCluster) Self() execute.Instance { return execute.Instance{HostIP: "n1", ID: 7} }
 
+func (c *fakeCluster) Note(execute.ClockReading) {}
+
 func (c *fakeCluster) Claiming() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -71,7 +71,6 @@ func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 	lead, now := p.lead(), p.cluster.Now()
 	// What comes due while this claim is under way could not be claimed before it ends: take it along.
 	until := now.Add(2 * lead)
-	// A claim in doubt and a new one of the same fires must not be mistaken for each other.
 	if err := p.resolveDoubts(ctx); err != nil {
 		return 0, err
 	}
@@ -107,7 +106,7 @@ func (p *Poller) inTime(batch []*entry) []*entry {
 func (p *Poller) resolveDoubts(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return p.doubts.resolve(ctx, p.store)
+	return p.HandBackDoubts(ctx)
 }
 
 // lead is how long before its time a fire is claimed, so that its handler starts at the instant: the time a
@@ -209,11 +208,20 @@ func (p *Poller) claim(ctx context.Context, batch []*entry, claims []execute.Mov
 	who, began := p.cluster.Self(), time.Now()
 	won, err := p.store.Claim(ctx, who, claims)
 	p.pace.note(time.Since(began))
+	p.cluster.Note(won.Clock)
 	p.pool.Release(fires - len(won.Runs))
-	p.doubts.fires(who, claims, err)
+	p.doubts.fires(who, won.InDoubt)
+	p.report(won.Refused)
 	p.start(won)
 	p.settle(batch, won.Moved)
 	return err
+}
+
+// report says which executes can be moved no more.
+func (p *Poller) report(refused []execute.RefusedMove) {
+	for _, r := range refused {
+		p.cfg.Log.Error().Err(r.Err).Int64("execute", r.Execute.ID).Msg("set to ERROR: the server refuses its next state")
+	}
 }
 
 // start starts the runs of what was won.

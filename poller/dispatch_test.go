@@ -236,7 +236,7 @@ func TestADoubtIsResolvedBeforeTheNextClaim(t *testing.T) {
 		require.NoError(b.t, err)
 		require.Equal(b.t, []int64{1}, b.store.handed)
 		require.Equal(b.t, 2, b.calls("Claim"))
-		require.NoError(b.t, b.Settle(b.t.Context()))
+		require.NoError(b.t, b.HandBackDoubts(b.t.Context()))
 		require.Equal(b.t, 1, b.calls("HandBackFires")-1, "once, after one failure")
 	})
 }

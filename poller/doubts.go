@@ -2,68 +2,139 @@ package poller
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
 	"github.com/qrtz-go/qrtz/execute"
-	"github.com/qrtz-go/qrtz/schema"
 )
 
-// doubts are the claims whose COMMIT got no answer. If they did commit, their runs are on record as this
-// instance's though nothing has started them; they are handed back as soon as the database answers.
+// doubts are what this process has to give back: claims whose COMMIT got no answer, and runs that it claimed and will not
+// start. If the former did commit, their runs are on record as this instance's though nothing has started them. All
+// are handed back as soon as the database answers.
 type doubts struct {
-	resolving sync.Mutex // held while handing back, so that none is handed back after it was claimed anew
+	resolving sync.Mutex // one at a time
 
 	mu   sync.Mutex
 	open []*doubt
 }
 
+// doubt is one claim, or one run.
 type doubt struct {
-	who    execute.Instance
-	claims []execute.Move
-	runIDs []int64
+	who     execute.Instance
+	claims  []execute.Move
+	pending []execute.PendingRun
+	runs    []execute.Run
 }
 
-func (d *doubts) fires(who execute.Instance, claims []execute.Move, err error) {
-	d.add(&doubt{who: who, claims: claims}, err)
-}
-
-func (d *doubts) runs(who execute.Instance, ids []int64, err error) {
-	d.add(&doubt{who: who, runIDs: ids}, err)
-}
-
-func (d *doubts) add(one *doubt, err error) {
-	if !errors.Is(err, schema.ErrCommitUnknown) {
-		return
+func (d *doubts) fires(who execute.Instance, claims []execute.Move) {
+	if len(claims) > 0 {
+		d.add(&doubt{who: who, claims: claims})
 	}
+}
+
+func (d *doubts) pending(who execute.Instance, runs []execute.PendingRun) {
+	if len(runs) > 0 {
+		d.add(&doubt{who: who, pending: runs})
+	}
+}
+
+func (d *doubts) unstarted(run execute.Run) { d.add(&doubt{runs: []execute.Run{run}}) }
+
+func (d *doubts) add(one *doubt) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.open = append(d.open, one)
 }
 
-// resolve hands back what is open. It must be done before the same fires or runs are claimed again: what
-// that claim has started would be handed back.
-func (d *doubts) resolve(ctx context.Context, store Store) error {
-	d.resolving.Lock()
-	defer d.resolving.Unlock()
+// take returns what is open, runs to be handed back together.
+func (d *doubts) take() []*doubt {
 	d.mu.Lock()
-	open := slices.Clone(d.open)
-	d.mu.Unlock()
-	for i, one := range open {
-		if err := one.resolve(ctx, store); err != nil {
-			return err
-		}
-		d.mu.Lock()
-		d.open = slices.DeleteFunc(d.open, func(o *doubt) bool { return o == open[i] })
-		d.mu.Unlock()
+	defer d.mu.Unlock()
+	all := &doubt{}
+	open := slices.DeleteFunc(d.open, func(o *doubt) bool {
+		all.runs = append(all.runs, o.runs...)
+		return o.runs != nil
+	})
+	d.open = nil
+	if len(all.runs) > 0 {
+		open = append(open, all)
 	}
-	return nil
+	return open
 }
 
-func (d *doubt) resolve(ctx context.Context, store Store) error {
-	if len(d.claims) > 0 {
-		return store.HandBackFires(ctx, d.who, d.claims)
+// resolve hands back what is open, and returns the executes whose claims were in doubt: what was read of them before is
+// no longer true. It should be done before the same fires are claimed again, which makes it impossible to tell
+// whether one that leaves no row was won before.
+func (d *doubts) resolve(ctx context.Context, store Store) (executes []int64, err error) {
+	d.resolving.Lock()
+	defer d.resolving.Unlock()
+	open := d.take()
+	for i, one := range open {
+		for _, m := range one.claims {
+			executes = append(executes, m.Execute.ID)
+		}
+		left, err := one.resolve(ctx, store)
+		if left != nil {
+			d.add(left)
+		}
+		if err != nil {
+			for _, o := range open[i+1:] {
+				d.add(o)
+			}
+			return executes, err
+		}
 	}
-	return store.HandBack(ctx, d.who, d.runIDs)
+	return executes, nil
+}
+
+// resolve returns what is left to be done: all of it after an error.
+func (d *doubt) resolve(ctx context.Context, store Store) (left *doubt, err error) {
+	switch {
+	case len(d.claims) > 0:
+		again, err := store.HandBackFires(ctx, d.who, d.claims)
+		if len(again) == 0 {
+			return nil, err
+		}
+		return &doubt{who: d.who, claims: again}, err
+	case len(d.pending) > 0:
+		if err := store.HandBackPending(ctx, d.who, d.pending); err != nil {
+			return d, err
+		}
+		return nil, nil
+	default:
+		return d.handBackRuns(ctx, store)
+	}
+}
+
+// handBackRuns gives up runs. Those without a row (HistoryNone) get one; that is tried only once, since others may have
+// carried them out, and deleted their rows, before it is tried again.
+func (d *doubt) handBackRuns(ctx context.Context, store Store) (left *doubt, err error) {
+	var rowless, rows []execute.Run
+	for _, r := range d.runs {
+		if r.ID == 0 {
+			rowless = append(rowless, r)
+		} else {
+			rows = append(rows, r)
+		}
+	}
+	if len(rowless) > 0 {
+		if err := store.LeaveForOthers(ctx, rowless); err != nil {
+			return unstartedOf(rows), fmt.Errorf("%d runs without history may be lost: %w", len(rowless), err)
+		}
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	if err := store.HandBack(ctx, rows); err != nil {
+		return unstartedOf(rows), err
+	}
+	return nil, nil
+}
+
+func unstartedOf(runs []execute.Run) *doubt {
+	if len(runs) == 0 {
+		return nil
+	}
+	return &doubt{runs: runs}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/pool"
+	"github.com/qrtz-go/qrtz/schema"
 )
 
 const interval = 5 * time.Second
@@ -40,13 +41,13 @@ type fakeStore struct {
 	claims   []claimed
 	repaired []execute.Move
 	handed   []int64
-	pending  []execute.Waiting
+	pending  []execute.PendingRun
 	looks    []execute.Look
 	glance   execute.Glance
 	calls    map[string]int
 	err      error
-	claimErr error         // of Claim and ClaimWaiting, once, after they have been carried out
-	hang     bool          // ClaimWaiting gets no answer
+	claimErr error         // of Claim and ClaimPending, once, after they have been carried out
+	hang     bool          // ClaimPending gets no answer
 	slow     time.Duration // how long a claim takes
 	runID    int64
 }
@@ -150,6 +151,9 @@ func (s *fakeStore) Claim(ctx context.Context, who execute.Instance, moves []exe
 		s.claims = append(s.claims, claimed{time.Now(), r})
 	}
 	if err, s.claimErr = s.claimErr, nil; err != nil {
+		if errors.Is(err, schema.ErrCommitUnknown) {
+			return execute.Applied{InDoubt: moves}, err
+		}
 		return execute.Applied{}, err
 	}
 	return won, nil
@@ -185,42 +189,58 @@ func (s *fakeStore) move(who execute.Instance, moves []execute.Move) (won execut
 	return won
 }
 
-func (s *fakeStore) Waiting(context.Context, []string, time.Time, int) ([]execute.Waiting, error) {
+func (s *fakeStore) Pending(context.Context, []string, time.Time, int) ([]execute.PendingRun, error) {
 	defer s.mu.Unlock()
-	err := s.call("Waiting")
+	err := s.call("Pending")
 	return slices.Clone(s.pending), err
 }
 
-func (s *fakeStore) ClaimWaiting(ctx context.Context, who execute.Instance, ids []int64) (runs []execute.Run, err error) {
+func (s *fakeStore) ClaimPending(ctx context.Context, who execute.Instance, runs []execute.PendingRun) (c execute.Claimed, err error) {
 	if s.hang {
 		<-ctx.Done()
-		return nil, ctx.Err()
+		return c, ctx.Err()
 	}
 	defer s.mu.Unlock()
-	if err := s.call("ClaimWaiting"); err != nil {
-		return nil, err
+	if err := s.call("ClaimPending"); err != nil {
+		return c, err
 	}
-	s.pending = slices.DeleteFunc(s.pending, func(w execute.Waiting) bool {
-		if !slices.Contains(ids, w.RunID) {
+	s.pending = slices.DeleteFunc(s.pending, func(w execute.PendingRun) bool {
+		if !slices.ContainsFunc(runs, func(r execute.PendingRun) bool { return r.ID == w.ID }) {
 			return false
 		}
-		r := execute.Run{ID: w.RunID, Class: w.Class, FireTime: w.AvailableAt, Attempt: 1, Instance: who.ID}
-		runs = append(runs, r)
+		r := execute.Run{ID: w.ID, Class: w.Class, FireTime: w.AvailableAt, Attempt: 1, Instance: who.ID}
+		c.Runs = append(c.Runs, r)
 		s.claims = append(s.claims, claimed{time.Now(), r})
 		return true
 	})
 	if err, s.claimErr = s.claimErr, nil; err != nil {
-		return nil, err
+		if errors.Is(err, schema.ErrCommitUnknown) {
+			return execute.Claimed{InDoubt: runs}, err
+		}
+		return execute.Claimed{}, err
 	}
-	return runs, nil
+	return c, nil
 }
 
-func (s *fakeStore) HandBack(_ context.Context, _ execute.Instance, ids []int64) error {
+func (s *fakeStore) HandBack(_ context.Context, runs []execute.Run) error {
 	defer s.mu.Unlock()
 	if err := s.call("HandBack"); err != nil {
 		return err
 	}
-	s.handed = append(s.handed, ids...)
+	for _, r := range runs {
+		s.handed = append(s.handed, r.ID)
+	}
+	return nil
+}
+
+func (s *fakeStore) HandBackPending(_ context.Context, _ execute.Instance, runs []execute.PendingRun) error {
+	defer s.mu.Unlock()
+	if err := s.call("HandBackPending"); err != nil {
+		return err
+	}
+	for _, r := range runs {
+		s.handed = append(s.handed, r.ID)
+	}
 	return nil
 }
 
@@ -237,15 +257,15 @@ func (s *fakeStore) LeaveForOthers(_ context.Context, runs []execute.Run) error 
 	return err
 }
 
-func (s *fakeStore) HandBackFires(_ context.Context, _ execute.Instance, moves []execute.Move) error {
+func (s *fakeStore) HandBackFires(_ context.Context, _ execute.Instance, moves []execute.Move) ([]execute.Move, error) {
 	defer s.mu.Unlock()
 	if err := s.call("HandBackFires"); err != nil {
-		return err
+		return moves, err
 	}
 	for _, m := range moves {
 		s.handed = append(s.handed, m.Execute.ID)
 	}
-	return nil
+	return nil, nil
 }
 
 // bench is a poller on fakes, in the time of a synctest bubble.

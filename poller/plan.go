@@ -23,8 +23,9 @@ type entry struct {
 type plan struct {
 	mu      sync.Mutex
 	entries map[int64]*entry
-	early   queue // claimed a little before their time
-	exact   queue // claimed at it: while their job's last run goes on there is no room for them
+	gone    map[int64]departure // executes that have been forgotten a short while ago
+	early   queue               // claimed a little before their time
+	exact   queue               // claimed at it: while their job's last run goes on there is no room for them
 	changes uint64
 }
 
@@ -35,7 +36,16 @@ func (p *plan) queueOf(e *entry) *queue {
 	return &p.early
 }
 
-func newPlan() *plan { return &plan{entries: map[int64]*entry{}} }
+// departure is when an execute was forgotten: a row that was read before must not bring it back.
+type departure struct {
+	change uint64
+	at     time.Time
+}
+
+// longestRead is more than a read of the tables may take.
+const longestRead = 2 * time.Minute
+
+func newPlan() *plan { return &plan{entries: map[int64]*entry{}, gone: map[int64]departure{}} }
 
 // mark is the plan's change number. Rows read after it may be merged as of it.
 func (p *plan) mark() uint64 {
@@ -69,6 +79,11 @@ func (p *plan) replace(read []*entry, asOf uint64) {
 			delete(p.entries, id)
 		}
 	}
+	for id, d := range p.gone {
+		if time.Since(d.at) > longestRead {
+			delete(p.gone, id)
+		}
+	}
 }
 
 func (p *plan) put(e *entry, asOf uint64) {
@@ -77,6 +92,9 @@ func (p *plan) put(e *entry, asOf uint64) {
 			return
 		}
 		heap.Remove(p.queueOf(old), old.index)
+	}
+	if p.gone[e.execute.ID].change > asOf {
+		return
 	}
 	e.touched = p.changes
 	p.entries[e.execute.ID] = e
@@ -99,10 +117,25 @@ func (p *plan) settle(e *entry, next *execute.Execute) {
 	p.changes++
 	if next == nil {
 		delete(p.entries, e.execute.ID)
+		p.gone[e.execute.ID] = departure{p.changes, time.Now()}
 		return
 	}
 	e.execute, e.at, e.touched = next, next.Next, p.changes
 	heap.Push(p.queueOf(e), e)
+}
+
+// forget drops executes whose rows have changed since they were read. Claims of them that are under way are left alone.
+func (p *plan) forget(ids []int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.changes++
+	for _, id := range ids {
+		p.gone[id] = departure{p.changes, time.Now()}
+		if e := p.entries[id]; e != nil && e.index >= 0 {
+			heap.Remove(p.queueOf(e), e.index)
+			delete(p.entries, id)
+		}
+	}
 }
 
 // earliest is when the next fire is due that may be claimed early, and the next that may not; zero if there is none.

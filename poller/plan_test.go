@@ -55,6 +55,30 @@ func TestARowReadBeforeOurClaimIsStale(t *testing.T) {
 	require.Equal(t, []int64{1}, ids(p.takeEarly(sec(100), 10)), "and is not forgotten either")
 }
 
+// The answer of a poll may come late: after a claim whose next fire lies beyond the window, which is therefore forgotten.
+func TestARowReadBeforeAClaimThatWasForgottenIsStale(t *testing.T) {
+	p := newPlan()
+	p.add([]*entry{planned(1, 1)}, p.mark())
+	mark := p.mark() // a poll reads now ...
+	p.settle(p.takeEarly(sec(1), 1)[0], nil)
+	p.replace([]*entry{planned(1, 1)}, mark) // ... and comes too late
+	require.Empty(t, p.takeEarly(sec(100), 10), "its fire has been claimed")
+	p.add([]*entry{planned(1, 9)}, p.mark())
+	require.Equal(t, []int64{1}, ids(p.takeEarly(sec(100), 10)), "what is read from now on is true")
+}
+
+func TestForgetLeavesClaimsUnderWayAlone(t *testing.T) {
+	p := newPlan()
+	p.add([]*entry{planned(1, 1), planned(2, 2)}, p.mark())
+	mark := p.mark()
+	taken := p.takeEarly(sec(1), 1)
+	p.forget([]int64{1, 2, 3})
+	p.add([]*entry{planned(2, 2)}, mark)
+	require.Empty(t, p.takeEarly(sec(100), 10))
+	p.settle(taken[0], &execute.Execute{ID: 1, Next: sec(5)})
+	require.Equal(t, []int64{1}, ids(p.takeEarly(sec(100), 10)))
+}
+
 func TestReplaceForgetsWhatHasMovedOn(t *testing.T) {
 	p := newPlan()
 	p.add([]*entry{planned(1, 1), planned(2, 2), planned(3, 3)}, p.mark())
@@ -102,6 +126,7 @@ func TestCrowded(t *testing.T) {
 // model is the plan as its comments describe it, without a heap.
 type model struct {
 	entries map[int64]*modelEntry
+	gone    map[int64]uint64
 	changes uint64
 }
 
@@ -113,6 +138,9 @@ type modelEntry struct {
 
 func (m *model) put(id int64, at time.Time, asOf uint64) {
 	if old := m.entries[id]; old != nil && (old.underWay || old.touched > asOf) {
+		return
+	}
+	if m.gone[id] > asOf {
 		return
 	}
 	m.entries[id] = &modelEntry{at: at, touched: m.changes}
@@ -144,7 +172,7 @@ func (m *model) due(until time.Time) (n int) {
 func TestThePlanDoesAsItsModel(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		p, m := newPlan(), &model{entries: map[int64]*modelEntry{}}
+		p, m := newPlan(), &model{entries: map[int64]*modelEntry{}, gone: map[int64]uint64{}}
 		marks := []uint64{0}
 		var taken []*entry
 		for range 300 {
@@ -191,6 +219,7 @@ func TestThePlanDoesAsItsModel(t *testing.T) {
 				if r.IntN(2) == 0 {
 					p.settle(e, nil)
 					delete(m.entries, id)
+					m.gone[id] = m.changes
 				} else {
 					p.settle(e, &execute.Execute{ID: id, Next: until})
 					m.entries[id] = &modelEntry{at: until, touched: m.changes}

@@ -26,16 +26,18 @@ type Store interface {
 	MarkPaused(ctx context.Context) error
 	Claim(ctx context.Context, who execute.Instance, moves []execute.Move) (execute.Applied, error)
 	Repair(ctx context.Context, who execute.Instance, from execute.State, moves []execute.Move) (execute.Applied, error)
-	Waiting(ctx context.Context, classes []string, now time.Time, limit int) ([]execute.Waiting, error)
-	ClaimWaiting(ctx context.Context, who execute.Instance, runIDs []int64) ([]execute.Run, error)
-	HandBack(ctx context.Context, who execute.Instance, runIDs []int64) error
-	HandBackFires(ctx context.Context, who execute.Instance, claims []execute.Move) error
+	Pending(ctx context.Context, classes []string, now time.Time, limit int) ([]execute.PendingRun, error)
+	ClaimPending(ctx context.Context, who execute.Instance, runs []execute.PendingRun) (execute.Claimed, error)
+	HandBack(ctx context.Context, runs []execute.Run) error
+	HandBackFires(ctx context.Context, who execute.Instance, claims []execute.Move) (again []execute.Move, err error)
+	HandBackPending(ctx context.Context, who execute.Instance, runs []execute.PendingRun) error
 	LeaveForOthers(ctx context.Context, runs []execute.Run) error
 }
 
 // Cluster is what the poller needs to know of the other nodes.
 type Cluster interface {
 	Now() time.Time                         // the database's time
+	Note(reading execute.ClockReading)      // the database's clock, as an answer told it
 	Self() execute.Instance                 // this process
 	Claiming() bool                         // this node may claim
 	Switches() (appOn, nodeOn bool)         // as last seen
@@ -225,6 +227,7 @@ func (p *Poller) settleRows(ctx context.Context, rows []*execute.Execute) ([]*en
 	}
 	for some := range slices.Chunk(moves, maxSwept) {
 		moved, err := p.store.Repair(ctx, p.cluster.Self(), execute.Executing, some)
+		p.report(moved.Refused)
 		if err != nil {
 			return ready, err
 		}
@@ -242,31 +245,25 @@ func (p *Poller) entryFor(e *execute.Execute) *entry {
 	return &entry{execute: e, at: e.Next.Add(time.Duration(p.cluster.Rank(e.Class, e.ID)) * grace)}
 }
 
-// Settle hands back claims whose outcome is unknown, if they did commit.
-func (p *Poller) Settle(ctx context.Context) error { return p.doubts.resolve(ctx, p.store) }
+// HandBackDoubts hands back claims in doubt, if they did commit, and what GiveUp was told of.
+func (p *Poller) HandBackDoubts(ctx context.Context) error {
+	executes, err := p.doubts.resolve(ctx, p.store)
+	p.plan.forget(executes)
+	return err
+}
+
+// GiveUp has a run handed back, as soon as the database answers, that was claimed here and will not be started here. If it
+// has been put on record as LOST by then, it stays so.
+func (p *Poller) GiveUp(run execute.Run) { p.doubts.unstarted(run) }
 
 // handBack gives up everything claimed and not started.
 func (p *Poller) handBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	byHolder := map[int64][]int64{}
-	var withoutRow []execute.Run
 	for _, run := range p.launcher.stop() {
-		if run.ID == 0 {
-			withoutRow = append(withoutRow, run)
-			continue
-		}
-		byHolder[run.Instance] = append(byHolder[run.Instance], run.ID)
+		p.doubts.unstarted(run)
 	}
-	if err := p.store.LeaveForOthers(ctx, withoutRow); err != nil {
-		p.cfg.Log.Error().Err(err).Int("runs", len(withoutRow)).Msg("could not hand back runs without history; they are lost")
-	}
-	for instance, ids := range byHolder {
-		if err := p.store.HandBack(ctx, execute.Instance{ID: instance}, ids); err != nil {
-			p.cfg.Log.Error().Err(err).Int("runs", len(ids)).Msg("could not hand back runs; they will be LOST")
-		}
-	}
-	if err := p.doubts.resolve(ctx, p.store); err != nil {
-		p.cfg.Log.Error().Err(err).Msg("could not hand back claims without an answer; they will be LOST")
+	if err := p.HandBackDoubts(ctx); err != nil {
+		p.cfg.Log.Error().Err(err).Msg("could not hand back what was claimed and not started; it will be LOST")
 	}
 }

@@ -2,6 +2,7 @@ package poller
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/qrtz-go/qrtz/execute"
@@ -26,7 +27,7 @@ func (p *Poller) sweep(ctx context.Context) error {
 	if claiming, err := p.followSwitches(ctx, found); !claiming || err != nil {
 		return err
 	}
-	if err := p.doubts.resolve(ctx, p.store); err != nil {
+	if err := p.HandBackDoubts(ctx); err != nil {
 		return err
 	}
 	if found.New {
@@ -41,7 +42,7 @@ func (p *Poller) sweep(ctx context.Context) error {
 		})
 	}
 	if err == nil && found.Pending {
-		err = p.claimWaiting(ctx, now)
+		err = p.claimPending(ctx, now)
 	}
 	return err
 }
@@ -132,6 +133,7 @@ func (p *Poller) passOver(ctx context.Context, class string, off node.TimeOff) (
 		}
 		applied, err := p.store.Repair(ctx, p.cluster.Self(), execute.Executing, moves)
 		p.cfg.Skipped(applied.Skipped)
+		p.report(applied.Refused)
 		if err != nil || len(applied.Moved) == 0 {
 			return false, err
 		}
@@ -172,29 +174,23 @@ func (p *Poller) plans(ctx context.Context, read func() ([]*execute.Execute, err
 	return err
 }
 
-// claimWaiting claims and starts PENDING runs, as many as there are free slots.
-func (p *Poller) claimWaiting(ctx context.Context, now time.Time) error {
-	waiting, err := p.store.Waiting(ctx, p.cfg.Classes, now, maxBatch)
+// claimPending claims and starts PENDING runs, as many as there are free slots.
+func (p *Poller) claimPending(ctx context.Context, now time.Time) error {
+	pending, err := p.store.Pending(ctx, p.cfg.Classes, now, maxBatch)
 	if err != nil {
 		return err
 	}
-	var ids []int64
-	for _, w := range waiting {
-		turn := w.AvailableAt.Add(time.Duration(p.cluster.Rank(w.Class, w.RunID)) * grace)
-		if !turn.After(now) {
-			ids = append(ids, w.RunID)
-		}
-	}
-	slots := p.pool.Reserve(len(ids))
-	who := p.cluster.Self()
+	pending = slices.DeleteFunc(pending, func(r execute.PendingRun) bool {
+		return r.AvailableAt.Add(time.Duration(p.cluster.Rank(r.Class, r.ID)) * grace).After(now) // another node goes first
+	})
+	slots := p.pool.Reserve(len(pending))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	runs, err := p.store.ClaimWaiting(ctx, who, ids[:slots])
-	p.pool.Release(slots - len(runs))
-	if err != nil {
-		p.doubts.runs(who, ids[:slots], err)
-		return err
-	}
-	p.start(execute.Applied{Runs: runs})
-	return nil
+	who := p.cluster.Self()
+	claimed, err := p.store.ClaimPending(ctx, who, pending[:slots])
+	p.cluster.Note(claimed.Clock)
+	p.pool.Release(slots - len(claimed.Runs))
+	p.doubts.pending(who, claimed.InDoubt)
+	p.start(execute.Applied{Runs: claimed.Runs})
+	return err
 }

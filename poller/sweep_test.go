@@ -41,7 +41,7 @@ func TestEachRankWaitsOneGraceMore(t *testing.T) {
 func TestAPendingRunWaitsForItsTurnToo(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
 		b.cluster.rank = 2
-		b.store.pending = []execute.Waiting{{RunID: 5, Class: "tick", AvailableAt: now}}
+		b.store.pending = []execute.PendingRun{{ID: 5, Class: "tick", AvailableAt: now}}
 		b.swept()
 		require.Empty(b.t, b.won())
 		rest(2*grace - 1)
@@ -58,7 +58,7 @@ func TestOnlyAsManyPendingRunsAsThereAreSlots(t *testing.T) {
 	benched(t, 3, func(b *bench, now time.Time) {
 		b.hold = make(chan struct{})
 		for id := range int64(8) {
-			b.store.pending = append(b.store.pending, execute.Waiting{RunID: id + 1, Class: "tick", AvailableAt: now})
+			b.store.pending = append(b.store.pending, execute.PendingRun{ID: id + 1, Class: "tick", AvailableAt: now})
 		}
 		b.swept()
 		require.Len(b.t, b.won(), 3)
@@ -94,9 +94,9 @@ func TestSwitchedOffForgetsThePlan(t *testing.T) {
 		_, planned := b.plan.earliestOfAll()
 		require.False(b.t, planned)
 		rest(5 * time.Second)
-		b.store.pending = []execute.Waiting{{RunID: 5, Class: "tick", AvailableAt: now}}
+		b.store.pending = []execute.PendingRun{{ID: 5, Class: "tick", AvailableAt: now}}
 		b.swept()
-		require.Zero(b.t, b.calls("Overdue")+b.calls("Waiting")+b.calls("ClaimWaiting"), "nothing is even looked for")
+		require.Zero(b.t, b.calls("Overdue")+b.calls("Pending")+b.calls("ClaimPending"), "nothing is even looked for")
 		require.Equal(b.t, 1, b.cluster.refreshed, "known already")
 	})
 }
@@ -238,7 +238,7 @@ func TestTidying(t *testing.T) {
 
 func TestASweepResolvesDoubts(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
-		b.store.pending = []execute.Waiting{{RunID: 5, Class: "tick", AvailableAt: now}, {RunID: 6, Class: "tick", AvailableAt: now}}
+		b.store.pending = []execute.PendingRun{{ID: 5, Class: "tick", AvailableAt: now}, {ID: 6, Class: "tick", AvailableAt: now}}
 		b.store.claimErr = fmt.Errorf("claim: %w", schema.ErrCommitUnknown)
 		require.ErrorIs(b.t, b.sweep(b.t.Context()), schema.ErrCommitUnknown)
 		b.allFree(10)

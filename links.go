@@ -1,0 +1,68 @@
+package qrtz
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/qrtz-go/qrtz/schema"
+)
+
+// How many connections a running Scheduler keeps for itself.
+const (
+	ownConnections  = 6 // for claims, results, polls, sweeps and the misfire handler
+	beatConnections = 1 // for heartbeats, which wait for nothing else
+)
+
+// links are the connections that a session works with. Neither handlers nor the caller's transactions can take them.
+type links struct {
+	own, beat *sqlx.DB
+	close     func()
+}
+
+// openLinks opens the scheduler's own connections: with Config.DSN, or out of the caller's pool.
+func (s *Scheduler) openLinks(ctx context.Context) (*links, error) {
+	link, err := s.link()
+	if err != nil {
+		return nil, err
+	}
+	l := &links{own: link.Pool(ownConnections), beat: link.Pool(beatConnections)}
+	l.close = func() { _, _ = l.own.Close(), l.beat.Close() } // what is sent has been answered
+	if err := errors.Join(open(ctx, l.own, ownConnections), open(ctx, l.beat, beatConnections)); err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (s *Scheduler) link() (*schema.Link, error) {
+	if s.cfg.DSN != "" {
+		return schema.Dial(s.cfg.DSN)
+	}
+	if most := s.db.Stats().MaxOpenConnections; most > 0 && most <= ownConnections+beatConnections {
+		return nil, fmt.Errorf("the pool allows %d connections (SetMaxOpenConns), of which the scheduler keeps %d for itself: allow at least %d, "+
+			"or give it connections of its own with Config.DSN", most, ownConnections+beatConnections, ownConnections+beatConnections+1)
+	}
+	return schema.Borrow(s.db.DB), nil
+}
+
+// open opens all connections of a pool at once: later, handlers may have taken what the caller's pool has.
+func open(ctx context.Context, db *sqlx.DB, n int) error {
+	conns := make([]*sql.Conn, 0, n)
+	defer func() {
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	}()
+	for range n {
+		c, err := db.Conn(ctx)
+		if err != nil {
+			return fmt.Errorf("connect: %w", err)
+		}
+		conns = append(conns, c)
+	}
+	return nil
+}
