@@ -223,8 +223,8 @@ UPDATE QRTZ_NODE N
 	freeMoves  = ` AND FIND_IN_SET(V.ID, @QRTZ_FREE)`
 	noneBesies = ``
 
-	// nextFenceSQL stays where the column ends: a person may have written anything.
-	nextFenceSQL = `LEAST(E.FENCE, 9223372036854775806) + 1`
+	// nextFenceSQL stays at the greatest fence that the table takes: a person may have written anything.
+	nextFenceSQL = `LEAST(E.FENCE, 8999999999999999999) + 1`
 )
 
 // applyPacket carries out moves, which must be in order of id, in one packet.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"time"
 )
 
@@ -166,8 +165,8 @@ func (m Move) moved() *Execute {
 	return &e
 }
 
-// mostFired is as far as TIME_TRIGGERED is counted; a person may have typed more.
-const mostFired = math.MaxInt64 - 1<<32
+// mostFired is as far as TIME_TRIGGERED is counted, some below what its column takes; a person may have typed more.
+const mostFired = 8_999_999_000_000_000_000
 
 // millis is t in the form of a column in which none stands for no time.
 func millis(t time.Time, none int64) sql.NullInt64 {

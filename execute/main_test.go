@@ -174,6 +174,20 @@ func (f *tables) handBackFires(store *Store, who Instance, claims []Move) {
 	require.Empty(f.t, again)
 }
 
+// dropChecks has the server take any value, as one without CHECK constraints does.
+func (f *tables) dropChecks() {
+	f.t.Helper()
+	var checks []struct {
+		Table string `db:"T"`
+		Name  string `db:"N"`
+	}
+	require.NoError(f.t, f.SelectContext(f.t.Context(), &checks, `SELECT TABLE_NAME AS T, CONSTRAINT_NAME AS N FROM information_schema.TABLE_CONSTRAINTS
+		WHERE CONSTRAINT_SCHEMA = DATABASE() AND CONSTRAINT_TYPE = 'CHECK'`))
+	for _, c := range checks {
+		f.exec(`ALTER TABLE ` + c.Table + ` DROP CONSTRAINT ` + c.Name)
+	}
+}
+
 func (f *tables) runState(id int64) string {
 	f.t.Helper()
 	return f.text(`SELECT STATE FROM QRTZ_RUN WHERE ID = ?`, id)

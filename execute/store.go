@@ -21,10 +21,10 @@ type Store struct {
 	app       string
 	schedules Schedules
 	lockMet   atomic.Int64 // when a claim last met a lock, in ns since the epoch
-	deriving  *derivation // a walk that was cut off; only DeriveJobStates uses it
-	cleaning  cleaning    // only CleanHistory uses it
-	stranded  *runCursor  // how far CancelStranded has come; nil: it begins again
-	keysTo    *int64      // how far freeKeys has come, likewise
+	deriving  *derivation  // a walk that was cut off; only DeriveJobStates uses it
+	cleaning  cleaning     // only CleanHistory uses it
+	stranded  *runCursor   // how far CancelStranded has come; nil: it begins again
+	keysTo    *int64       // how far freeKeys has come, likewise
 }
 
 // NewStore returns the store of app's rows. The prefix must be valid.
