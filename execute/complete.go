@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -19,7 +18,7 @@ const (
 	// MaxMessage is how many bytes of a run's message are kept.
 	MaxMessage = 8 << 10
 
-	maxAttempt = math.MaxInt32 // as ATTEMPT holds it
+	maxAttempt = 2_000_000_000 // the greatest that the table takes
 
 	completeBatch = 500
 	completeBytes = 512 << 10 // of messages, in one statement

@@ -91,12 +91,12 @@ func (s *Store) HandBackFires(ctx context.Context, who Instance, claims []Move) 
 	}), nil
 }
 
-const unlockedSQL = `SELECT ID FROM QRTZ_EXECUTE FORCE INDEX (PRIMARY) WHERE ID IN (?) FOR UPDATE SKIP LOCKED`
+const unlockedExecutesSQL = `SELECT ID FROM QRTZ_EXECUTE FORCE INDEX (PRIMARY) WHERE ID IN (?) FOR UPDATE SKIP LOCKED`
 
 // unlocked are those of some claims whose executes nobody has locked.
 func (s *Store) unlocked(ctx context.Context, claims []Move) (free []Move, err error) {
 	var ids []int64
-	if err := s.selectRows(ctx, s.db, &ids, unlockedSQL, executeIDs(claims)); err != nil {
+	if err := s.selectRows(ctx, s.db, &ids, unlockedExecutesSQL, executeIDs(claims)); err != nil {
 		return nil, err
 	}
 	for _, m := range claims {

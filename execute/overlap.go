@@ -172,8 +172,11 @@ func (s *Store) leaveOverlapping(ctx context.Context, run Run) ([]SkippedFire, e
 
 // skip puts a run on record as SKIPPED, unless somebody has claimed it meanwhile.
 func (s *Store) skip(ctx context.Context, run Run, why string) ([]SkippedFire, error) {
-	done, err := affected(schema.Exec(ctx, s.db, s.prefix.SQL(skipOverlappingSQL), why, run.ID))
-	if err != nil || done == 0 {
+	done, err := schema.Exec(ctx, s.db, s.prefix.SQL(skipOverlappingSQL), why, run.ID)
+	if err != nil {
+		return nil, fmt.Errorf("skip run %d: %w", run.ID, err)
+	}
+	if n, err := done.RowsAffected(); err != nil || n == 0 {
 		return nil, err
 	}
 	return []SkippedFire{{

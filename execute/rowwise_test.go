@@ -124,6 +124,7 @@ func TestWhatTheServerRefusesIsStoredAsFarAsItTakesIt(t *testing.T) {
 // An attempt at the limit of its column is the last; nothing fails for it.
 func TestAttemptsAtTheirLimit(t *testing.T) {
 	f := newTables(t)
+	f.dropChecks()
 	store := f.engine()
 	who := f.join("n1")
 	runs := f.claimed(who, 6)
@@ -225,7 +226,7 @@ func TestResultsBelongToTheirClaim(t *testing.T) {
 	who := f.join("n1")
 	run := f.byHand(f.job, "")
 	first := f.claimWaiting(who, run)[0]
-	require.NoError(t, f.store.HandBack(t.Context(), who, []int64{run}))
+	require.NoError(t, f.store.HandBack(t.Context(), []Run{first}))
 	second := f.claimWaiting(who, run)[0]
 	require.Equal(t, first.Instance, second.Instance)
 	dropped := Result{Run: first, State: Succeeded, Started: at(1), Finished: at(2)}

@@ -70,7 +70,7 @@ func TestAClaimThatFailsIsTriedAgain(t *testing.T) {
 		b.store.set(func() { b.store.err = errAway })
 		rest(30 * time.Second)
 		require.Empty(b.t, b.begun())
-		require.Equal(b.t, 1, strings.Count(b.logged(), `"doing":"claim","message":"failed`))
+		require.Equal(b.t, 1, strings.Count(b.logged(), `"doing":"claim","error"`), b.logged())
 		b.store.set(func() { b.store.err = nil })
 		rest(5 * time.Second)
 		require.Len(b.t, b.begun(), 1)
