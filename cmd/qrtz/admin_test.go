@@ -210,9 +210,18 @@ func TestNoListingPrintsWhatIsStoredRaw(t *testing.T) {
 	s.exec(`INSERT INTO QRTZ_RUN (ID, APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE, HOST_IP, MESSAGE) VALUES (92, ?, 90, 91, 1000, 'FAILED', ?, ?)`,
 		evil, evil, evil)
 	for _, args := range [][]string{
-		{"app", "list"}, {"node", "list"}, {"job", "list"}, {"job", "show", "90"}, {"execute", "list"},
-		{"run", "list"}, {"run", "show", "92"}, {"node", "start", evil, "--app", evil}, {"app", "start", evil},
-		{"execute", "pause", "91"}, {"execute", "delete", "91", "--yes"}, {"job", "delete", "90", "--yes"},
+		{"app", "list"},
+		{"node", "list"},
+		{"job", "list"},
+		{"job", "show", "90"},
+		{"execute", "list"},
+		{"run", "list"},
+		{"run", "show", "92"},
+		{"node", "start", evil, "--app", evil},
+		{"app", "start", evil},
+		{"execute", "pause", "91"},
+		{"execute", "delete", "91", "--yes"},
+		{"job", "delete", "90", "--yes"},
 		{"job", "show", evil, "--app", evil},
 	} {
 		r := run(s.t, s.env, args...)

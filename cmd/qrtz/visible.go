@@ -17,10 +17,10 @@ func visible(text string) string {
 	var b strings.Builder
 	for i, r := range text {
 		switch {
-		case r == '\n' || r == '\t' || strconv.IsGraphic(r) && !(r == utf8.RuneError && badAt(text, i)):
-			b.WriteRune(r)
-		case r == utf8.RuneError:
+		case r == utf8.RuneError && badAt(text, i):
 			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case r == '\n' || r == '\t' || strconv.IsGraphic(r):
+			b.WriteRune(r)
 		default:
 			quoted := strconv.QuoteRune(r)
 			b.WriteString(quoted[1 : len(quoted)-1])
