@@ -36,6 +36,7 @@ type session struct {
 	results  *execute.Results
 	loader   *loader
 	active   actives
+	begun    execute.Begun
 	events   *events
 	hooks    Hooks
 	tell     func(hook func(Event), e Event)
@@ -65,7 +66,7 @@ func newSession(s *Scheduler, l *links) *session {
 	one.loader = newLoader(one.executes)
 	one.poller = poller.New(one.executes, here, s.pool, poller.Config{
 		Interval: s.cfg.PollInterval, MisfireAfter: s.cfg.MisfireAfter, Classes: s.classes(), Log: log,
-		Unhandled: one.unhandled, Claimed: one.tellClaimed, Skipped: one.tellSkipped, Run: one.carryOut,
+		Unhandled: one.unhandled, Claimed: one.tellClaimed, Skipped: one.tellSkipped, Fresh: one.fresh, Run: one.carryOut,
 	})
 	one.misfire = misfire.New(one.apps, here, one.executes, misfire.Config{
 		Interval: s.cfg.MisfireInterval, MisfireAfter: s.cfg.MisfireAfter,
@@ -176,6 +177,7 @@ func (s *session) carryOut(r execute.Run, startedAt time.Time) {
 		return
 	}
 	self := s.member.Self()
+	s.begun.Add(r, time.Now())
 	a := &active{run: r, startedAt: startedAt, cancel: cancel, progress: -1, unsaid: true}
 	a.run.Data = nil // it is the handler's alone, and may be large
 	s.active.add(a)

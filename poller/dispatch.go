@@ -226,9 +226,11 @@ func (p *Poller) report(refused []execute.RefusedMove) {
 
 // start starts the runs of what was won.
 func (p *Poller) start(won execute.Applied) {
-	p.cfg.Claimed(won.Runs)
+	runs := p.cfg.Fresh(won.Runs)
+	p.pool.Release(len(won.Runs) - len(runs))
+	p.cfg.Claimed(runs)
 	p.cfg.Skipped(won.Skipped)
-	p.launcher.launch(won.Runs)
+	p.launcher.launch(runs)
 }
 
 // settle keeps what we won and fires again within the window, and forgets the rest.

@@ -85,6 +85,9 @@ type Config struct {
 	Claimed func([]execute.Run)
 	Skipped func([]execute.SkippedFire)
 
+	// Fresh returns those of the runs that were won that this process has not begun before, and sees to the others. Nil: all.
+	Fresh func([]execute.Run) []execute.Run
+
 	// Run carries out a run in a slot of the pool. It returns when the handler has.
 	Run func(run execute.Run, startedAt time.Time)
 }
@@ -110,6 +113,9 @@ type Poller struct {
 func New(store Store, cluster Cluster, pool Pool, cfg Config) *Poller {
 	if cfg.Claimed == nil {
 		cfg.Claimed = func([]execute.Run) {}
+	}
+	if cfg.Fresh == nil {
+		cfg.Fresh = func(runs []execute.Run) []execute.Run { return runs }
 	}
 	if cfg.Skipped == nil {
 		cfg.Skipped = func([]execute.SkippedFire) {}
