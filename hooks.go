@@ -20,6 +20,11 @@ type Hooks struct {
 	Finished func(Event) // its handler has returned; State says how, RetryAt whether it is tried again
 	Skipped  func(Event) // fires that will not run: misfires, or an overlap rule left no room
 	Lost     func(Event) // a run whose node died; told on the node that put it on record
+
+	// Stuck is told of runs and schedules that cannot run by themselves, once an hour for each class and reason: no live
+	// node has a handler for their class, their job is gone, or their rows contradict each other. Message says why, Count
+	// how many rows were seen, and RunID or ExecuteID names one of them.
+	Stuck func(Event)
 }
 
 // Event is what happened to a run, or to a number of skipped fires. It is told on one node of the cluster, once; not
@@ -35,7 +40,7 @@ type Event struct {
 	Attempt   int       // 0 for skipped fires
 	State     RunState
 	Message   string    // the error or the reason
-	Count     int64     // how many fires it stands for; 1, but for Skipped
+	Count     int64     // how many fires it stands for; 1, but for Skipped and Stuck
 	RetryAt   time.Time // when a failed run is tried again; zero for never
 	At        time.Time // when it happened, by the cluster's clock
 }

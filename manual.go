@@ -57,7 +57,7 @@ func (m *Manual) recording(user Hooks) Hooks {
 			}
 		}
 	}
-	return Hooks{Claimed: user.Claimed, Started: user.Started, Finished: note(user.Finished), Skipped: note(user.Skipped), Lost: note(user.Lost)}
+	return Hooks{Claimed: user.Claimed, Started: user.Started, Finished: note(user.Finished), Skipped: note(user.Skipped), Lost: note(user.Lost), Stuck: user.Stuck}
 }
 
 // RunDue does the misfire handler's work, and then carries out everything that is due now, one run after the other in order of fire time, until nothing is due

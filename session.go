@@ -41,7 +41,7 @@ type session struct {
 	hooks    Hooks
 	tell     func(hook func(Event), e Event)
 
-	unhandledOnce sync.Map // classes that have been reported
+	stuck stuckLog
 
 	mu         sync.Mutex
 	runs       context.Context // that of every run; replaced when this process was fenced
@@ -70,8 +70,8 @@ func newSession(s *Scheduler, l *links) *session {
 	})
 	one.misfire = misfire.New(one.apps, here, one.executes, misfire.Config{
 		Interval: s.cfg.MisfireInterval, MisfireAfter: s.cfg.MisfireAfter,
-		Log:       log,
-		Unhandled: one.unhandled, Skipped: one.tellSkipped, Lost: one.tellLost,
+		Log:     log,
+		Skipped: one.tellSkipped, Lost: one.tellLost, Stuck: one.tellStuck,
 	})
 	return one
 }
@@ -249,14 +249,4 @@ func retryIn(r execute.Run, err error) (time.Duration, bool) {
 		return after.after, true
 	}
 	return r.Options.RetryIn(r.Attempt), true
-}
-
-// unhandled logs, once per class, that fires are due that no live node has a handler for. They are left alone.
-func (s *session) unhandled(class string) {
-	if v := s.member.View(); v.Handles(class) {
-		return
-	}
-	if _, reported := s.unhandledOnce.LoadOrStore(class, true); !reported {
-		s.cfg.Logger.Warn().Str("class", class).Msg("no live node has a handler for this class; its executes wait")
-	}
 }

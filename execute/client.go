@@ -148,7 +148,8 @@ const (
 	pendingOfSQL = `SELECT ID FROM QRTZ_RUN WHERE JOB_ID = ? AND APPLICATION = ? AND STATE = 'PENDING' AND ID > ? ORDER BY ID LIMIT ?`
 
 	cancelWaitingSQL = `
-UPDATE QRTZ_RUN SET STATE = 'CANCELLED', FINISHED_AT = ?, MESSAGE = '` + jobRemoved + `' WHERE ID IN (?) AND STATE = 'PENDING'`
+UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R ON R.ID = V.ID
+   SET R.STATE = 'CANCELLED', R.FINISHED_AT = ?, R.MESSAGE = '` + jobRemoved + `' WHERE R.STATE = 'PENDING'`
 
 	jobRemoved = "its job was removed"
 )
@@ -183,7 +184,7 @@ func (s *Store) cancelPendingOf(ctx context.Context, tx *sqlx.Tx, now time.Time,
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		if err := s.execIn(ctx, tx, cancelWaitingSQL, now.UnixMilli(), ids); err != nil {
+		if err := s.byKey(ctx, tx, cancelWaitingSQL, ids, now.UnixMilli()); err != nil {
 			return err
 		}
 		after = ids[len(ids)-1]

@@ -34,10 +34,12 @@ func TestWhatWasEnqueuedForAJobThatIsGoneIsCancelled(t *testing.T) {
 	require.NoError(t, old.Commit())
 	kept := f.id(f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID) VALUES ('a', ?)`, f.job))
 
-	require.NoError(t, f.store.CancelStranded(t.Context(), at(15)))
+	_, err = f.store.StuckRuns(t.Context(), at(15), noon)
+	require.NoError(t, err)
 	require.Equal(t, []string{"CANCELLED", "PENDING", "PENDING"}, []string{f.runState(due), f.runState(later), f.runState(kept)})
 	require.Equal(t, "its job was removed", f.text(`SELECT MESSAGE FROM QRTZ_RUN WHERE ID = ?`, due))
-	require.NoError(t, f.store.CancelStranded(t.Context(), at(20)))
+	_, err = f.store.StuckRuns(t.Context(), at(20), noon)
+	require.NoError(t, err)
 	require.Equal(t, []string{"CANCELLED", "PENDING"}, []string{f.runState(later), f.runState(kept)})
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -48,10 +50,12 @@ func (s *Store) writeUnlocked(ctx context.Context, table string, ids []int64, wr
 		return ids, nil
 	}
 	var free []int64
-	err = s.selectRows(ctx, s.db, &free, `SELECT ID FROM `+table+` WHERE ID IN (?) ORDER BY ID FOR UPDATE SKIP LOCKED`, ids)
-	if err != nil {
+	rows, args := values(anys(ids), "ID")
+	query := `SELECT R.ID FROM ` + rows + ` V STRAIGHT_JOIN ` + table + ` R ON R.ID = V.ID FOR UPDATE SKIP LOCKED`
+	if err := s.db.SelectContext(ctx, &free, s.prefix.SQL(query), args...); err != nil {
 		return s.writeHalves(ctx, table, ids, write)
 	}
+	slices.Sort(free)
 	if len(free) == len(ids) {
 		return ids, nil // locked a moment ago, perhaps by way of another index: next time
 	}
@@ -61,4 +65,20 @@ func (s *Store) writeUnlocked(ctx context.Context, table string, ids []int64, wr
 	})
 	more, err := s.writeEach(ctx, table, free, write)
 	return append(locked, more...), err
+}
+
+// byKey runs a statement whose %s is a table of ids, joined first, so that the rows are looked up by their primary keys:
+// of a small table WHERE ID IN (…) reads, and so waits for, other rows, too.
+func (s *Store) byKey(ctx context.Context, e sqlx.ExecerContext, query string, ids []int64, args ...any) error {
+	rows, keys := values(anys(ids), "ID")
+	_, err := e.ExecContext(ctx, s.prefix.SQL(fmt.Sprintf(query, rows)), append(keys, args...)...)
+	return err
+}
+
+func anys(ids []int64) []any {
+	all := make([]any, len(ids))
+	for i, id := range ids {
+		all[i] = id
+	}
+	return all
 }

@@ -15,7 +15,7 @@ import (
 const (
 	dueSQL = `
 SELECT ` + rowColumns + `
-  FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+  FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID AND J.APPLICATION = E.APPLICATION
  WHERE E.APPLICATION = ? AND E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME BETWEEN ? AND ?`
 
 	dueIDsSQL = `
@@ -99,7 +99,7 @@ func (s *Store) stream(ctx context.Context, f func(*sqlx.Rows) error, query stri
 
 const overdueSQL = `
 SELECT ` + rowColumns + `
-  FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+  FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID AND J.APPLICATION = E.APPLICATION
  WHERE E.APPLICATION = ? AND E.STATE = ? AND E.NEXT_FIRE_TIME BETWEEN ? AND ? AND J.JOB_CLASS IN (?)
  ORDER BY E.NEXT_FIRE_TIME LIMIT ?`
 
@@ -127,7 +127,7 @@ func (e *Execute) Cursor() Cursor {
 const (
 	overdueOfAllSQL = `
 SELECT ` + rowColumns + `
-  FROM QRTZ_EXECUTE E STRAIGHT_JOIN QRTZ_JOB J ON J.ID = E.PID
+  FROM QRTZ_EXECUTE E STRAIGHT_JOIN QRTZ_JOB J ON J.ID = E.PID AND J.APPLICATION = E.APPLICATION
  WHERE E.APPLICATION = ? AND E.STATE = ? AND E.NEXT_FIRE_TIME BETWEEN ? AND ? AND (E.NEXT_FIRE_TIME > ? OR E.ID > ?)`
 	inOrderSQL = ` ORDER BY E.NEXT_FIRE_TIME, E.ID LIMIT ?`
 
@@ -150,7 +150,7 @@ func (s *Store) PausedAfter(ctx context.Context, after Cursor, until time.Time, 
 
 const newSQL = `
 SELECT ` + rowColumns + `
-  FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+  FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID AND J.APPLICATION = E.APPLICATION
  WHERE E.APPLICATION = ? AND E.STATE = 'EXECUTING' AND (E.NEXT_FIRE_TIME IS NULL OR E.NEXT_FIRE_TIME < 1) AND J.JOB_CLASS IN (?)
  LIMIT ?`
 
@@ -164,7 +164,7 @@ func (s *Store) New(ctx context.Context, classes []string, limit int) ([]*Execut
 
 const changedSQL = `
 SELECT ` + rowColumns + `
-  FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+  FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID AND J.APPLICATION = E.APPLICATION
  WHERE E.APPLICATION = ? AND E.CHANGED_AT >= FROM_UNIXTIME(? / 1000) AND E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME BETWEEN ? AND ?
  LIMIT ?`
 
@@ -176,7 +176,7 @@ func (s *Store) Changed(ctx context.Context, since, from, until time.Time, limit
 
 const brokenSQL = `
 SELECT ` + rowColumns + `
-  FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+  FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID AND J.APPLICATION = E.APPLICATION
  WHERE E.APPLICATION = ? AND E.STATE = 'ERROR' AND E.STATE_REASON IS NOT NULL AND E.ID > ?
  ORDER BY E.ID LIMIT ?`
 
@@ -197,20 +197,6 @@ func (s *Store) read(ctx context.Context, query string, args ...any) ([]*Execute
 	return all, nil
 }
 
-const classesDueSQL = `
-SELECT DISTINCT J.JOB_CLASS
-  FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
- WHERE E.APPLICATION = ? AND E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME BETWEEN 1 AND ?`
-
-// ClassesDue lists the classes of the active executes with a fire not after until.
-func (s *Store) ClassesDue(ctx context.Context, until time.Time) ([]string, error) {
-	var classes []string
-	if err := s.selectRows(ctx, s.db, &classes, classesDueSQL, s.app, until.UnixMilli()); err != nil {
-		return nil, fmt.Errorf("read due classes: %w", err)
-	}
-	return classes, nil
-}
-
 // Glance says what there is to look for. It costs one statement of a few index lookups.
 type Glance struct {
 	AppOn   bool          `db:"APP_ON"`
@@ -229,14 +215,14 @@ func (g Glance) ChangedAt() time.Time { return fromMillis(g.Changed) }
 const glanceSQL = `
 SELECT COALESCE((SELECT STATE = 'Y' FROM QRTZ_APP WHERE APPLICATION = ?), 0) AS APP_ON,
        COALESCE((SELECT STATE = 'Y' FROM QRTZ_NODE WHERE APPLICATION = ? AND HOST_IP = ?), 0) AS NODE_ON,
-       EXISTS (SELECT 1 FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+       EXISTS (SELECT 1 FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID AND J.APPLICATION = E.APPLICATION
                 WHERE E.APPLICATION = ? AND E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME BETWEEN ? AND ? AND J.JOB_CLASS IN (?)) AS OVERDUE,
-       EXISTS (SELECT 1 FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+       EXISTS (SELECT 1 FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID AND J.APPLICATION = E.APPLICATION
                 WHERE E.APPLICATION = ? AND E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME IS NULL AND J.JOB_CLASS IN (?))
-       OR EXISTS (SELECT 1 FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+       OR EXISTS (SELECT 1 FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID AND J.APPLICATION = E.APPLICATION
                 WHERE E.APPLICATION = ? AND E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME < 1 AND J.JOB_CLASS IN (?)) AS FRESH,
        EXISTS (SELECT 1 FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID WHERE E.APPLICATION IS NULL AND J.APPLICATION = ?) AS ORPHANS,
-       EXISTS (SELECT 1 FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
+       EXISTS (SELECT 1 FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID AND J.APPLICATION = R.APPLICATION
                 WHERE R.APPLICATION = ? AND R.STATE = 'PENDING' AND R.AVAILABLE_AT <= ? AND J.JOB_CLASS IN (?)) AS PENDING,
        EXISTS (SELECT 1 FROM QRTZ_EXECUTE WHERE APPLICATION = ? AND CHANGED_AT >= FROM_UNIXTIME(? / 1000)
                   AND STATE = 'PAUSED' AND PAUSED_AT IS NULL) AS PAUSED,
@@ -275,13 +261,14 @@ const (
 	ownerlessSQL = `
 SELECT E.ID FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
  WHERE E.APPLICATION IS NULL AND J.APPLICATION = ? AND E.ID > ? ORDER BY E.ID LIMIT ?`
-	adoptSQL = `UPDATE QRTZ_EXECUTE SET APPLICATION = ? WHERE ID IN (?) AND APPLICATION IS NULL`
+	adoptSQL = `UPDATE %s V STRAIGHT_JOIN QRTZ_EXECUTE E ON E.ID = V.ID SET E.APPLICATION = ? WHERE E.APPLICATION IS NULL`
 
 	newlyPausedSQL = `
 SELECT ID FROM QRTZ_EXECUTE WHERE APPLICATION = ? AND STATE = 'PAUSED' AND PAUSED_AT IS NULL AND ID > ? ORDER BY ID LIMIT ?`
 	markPausedSQL = `
-UPDATE QRTZ_EXECUTE SET PAUSED_AT = CAST(UNIX_TIMESTAMP(CHANGED_AT) * 1000 AS SIGNED), CHANGED_AT = CHANGED_AT
- WHERE ID IN (?) AND STATE = 'PAUSED' AND PAUSED_AT IS NULL`
+UPDATE %s V STRAIGHT_JOIN QRTZ_EXECUTE E ON E.ID = V.ID
+   SET E.PAUSED_AT = CAST(UNIX_TIMESTAMP(E.CHANGED_AT) * 1000 AS SIGNED), E.CHANGED_AT = E.CHANGED_AT
+ WHERE E.STATE = 'PAUSED' AND E.PAUSED_AT IS NULL`
 )
 
 // Adopt and MarkPaused look without locks first, and then write by primary key: an UPDATE by state would lock what
@@ -293,7 +280,7 @@ const (
 
 // Adopt writes the app into executes that do not name it: a program of version 1.3 or a person added them.
 func (s *Store) Adopt(ctx context.Context) error {
-	write := func(ids []int64) error { return s.execIn(ctx, s.db, adoptSQL, s.app, ids) }
+	write := func(ids []int64) error { return s.byKey(ctx, s.db, adoptSQL, ids, s.app) }
 	if err := s.tidy(ctx, write, ownerlessSQL); err != nil {
 		return fmt.Errorf("adopt executes: %w", err)
 	}
@@ -303,7 +290,7 @@ func (s *Store) Adopt(ctx context.Context) error {
 // MarkPaused notes on executes paused by hand that they are, so that when they are resumed by hand
 // the fires in between are known to belong to the pause.
 func (s *Store) MarkPaused(ctx context.Context) error {
-	write := func(ids []int64) error { return s.execIn(ctx, s.db, markPausedSQL, ids) }
+	write := func(ids []int64) error { return s.byKey(ctx, s.db, markPausedSQL, ids) }
 	if err := s.tidy(ctx, write, newlyPausedSQL); err != nil {
 		return fmt.Errorf("mark paused executes: %w", err)
 	}
@@ -329,10 +316,10 @@ func (s *Store) tidy(ctx context.Context, write func(ids []int64) error, query s
 
 const nextDueSQL = `
 SELECT MIN(X.DUE) FROM (
-SELECT MIN(E.NEXT_FIRE_TIME) AS DUE FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
+SELECT MIN(E.NEXT_FIRE_TIME) AS DUE FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID AND J.APPLICATION = E.APPLICATION
  WHERE E.APPLICATION = ? AND E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME > ? AND J.JOB_CLASS IN (?)
 UNION ALL
-SELECT MIN(R.AVAILABLE_AT) FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
+SELECT MIN(R.AVAILABLE_AT) FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID AND J.APPLICATION = R.APPLICATION
  WHERE R.APPLICATION = ? AND R.STATE = 'PENDING' AND R.AVAILABLE_AT > ? AND J.JOB_CLASS IN (?)) X`
 
 // NextDue is when, after now, the next fire or pending run of the given classes is due; zero if none is.

@@ -42,7 +42,8 @@ SELECT R.ID, R.AVAILABLE_AT, COALESCE(R.FINISHED_AT, R.CLAIMED_AT, R.AVAILABLE_A
 	surplusRunsSQL = `
 SELECT ID FROM QRTZ_RUN WHERE JOB_ID = ? AND APPLICATION = ? AND STATE NOT IN ('PENDING', 'RUNNING') ORDER BY ID DESC LIMIT ? OFFSET ?`
 
-	deleteRunsSQL = `DELETE FROM QRTZ_RUN WHERE ID IN (?) AND STATE NOT IN ('PENDING', 'RUNNING')`
+	deleteRunsSQL = `
+DELETE R FROM %s V STRAIGHT_JOIN QRTZ_RUN R ON R.ID = V.ID WHERE R.STATE NOT IN ('PENDING', 'RUNNING')`
 )
 
 // finalStates are those of runs that have ended.
@@ -206,7 +207,7 @@ func (s *Store) finished(ctx context.Context, w *runWalk, until int64) (page []f
 }
 
 func (s *Store) deleteRuns(ctx context.Context, ids []int64) (locked []int64, err error) {
-	return s.writeEach(ctx, `QRTZ_RUN`, ids, func(ids []int64) error { return s.execIn(ctx, s.db, deleteRunsSQL, ids) })
+	return s.writeEach(ctx, `QRTZ_RUN`, ids, func(ids []int64) error { return s.byKey(ctx, s.db, deleteRunsSQL, ids) })
 }
 
 // cleanByNumber goes on with the jobs that keep a number of runs. It looks at all that they keep, so that it takes some

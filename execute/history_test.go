@@ -93,3 +93,93 @@ func TestHistoryThatIsKeptDoesNotHideTheRest(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 }
+
+// Runs that ended long ago are deleted whatever their ids: here behind, by id and by the time they were due, others that
+// are kept.
+func TestHistoryIsCleanedWhateverTheOrderOfIds(t *testing.T) {
+	f := newTables(t)
+	now := noon.UnixMilli()
+	const year = 365 * 24 * 3600 * 1000
+	f.finished(f.job, 1200, Succeeded, now-1000)
+	f.finished(f.job, 1500, Succeeded, now-year)
+	f.exec(`UPDATE QRTZ_RUN SET AVAILABLE_AT = FINISHED_AT`)
+	f.finished(f.job, 700, Cancelled, now-year) // long before they were due
+	f.exec(`UPDATE QRTZ_RUN SET AVAILABLE_AT = ? WHERE STATE = 'CANCELLED'`, now+year)
+	require.Equal(t, 1500+700, f.cleaned(noon))
+	require.Equal(t, int64(1200), f.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
+}
+
+// At rest nothing is looked at until some run may have to be deleted, or for an hour at most.
+func TestCleaningRests(t *testing.T) {
+	f := newTables(t)
+	ever := f.addJob("ever")
+	f.exec(`UPDATE QRTZ_JOB SET KEEP_FOR = 0 WHERE ID = ?`, ever)
+	f.finished(ever, 3000, Succeeded, 1)
+	reads := func() int64 {
+		return f.count(`SELECT SUM(VARIABLE_VALUE) FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME IN ('HANDLER_READ_NEXT', 'HANDLER_READ_KEY')`)
+	}
+	if _, err := f.ExecContext(t.Context(), `SELECT 1 FROM information_schema.GLOBAL_STATUS LIMIT 1`); err != nil {
+		t.Skip("only MariaDB counts there what is read")
+	}
+	require.Zero(t, f.cleaned(noon))
+	before := reads()
+	require.Zero(t, f.cleaned(noon.Add(time.Minute)))
+	require.Less(t, reads()-before, int64(2000), "20 passes")
+	f.exec(`UPDATE QRTZ_JOB SET KEEP_FOR = 1000 WHERE ID = ?`, ever)
+	require.Equal(t, 3000, f.cleaned(noon.Add(time.Hour+time.Minute)))
+}
+
+func TestCleaningPassesOverWhatIsLocked(t *testing.T) {
+	f := newTables(t)
+	f.impatient()
+	f.finished(f.job, 1200, Succeeded, 1)
+	tx := f.locking(`SELECT ID FROM QRTZ_RUN WHERE ID IN (3, 700) FOR UPDATE`)
+	n, _, err := f.store.CleanHistory(t.Context(), noon)
+	require.NoError(t, err)
+	require.Equal(t, 1198, n)
+	require.NoError(t, tx.Rollback())
+	require.Equal(t, 2, f.cleaned(noon))
+}
+
+// Nothing that housekeeping does looks at another app's rows, however many there are.
+func TestHousekeepingLooksAtItsOwnApp(t *testing.T) {
+	f := newTables(t)
+	const n = 30_000
+	f.addJobs("b", n)
+	f.exec(`UPDATE QRTZ_JOB SET KEEP_RUNS = 10 WHERE APPLICATION = 'b'`)
+	f.exec(`INSERT INTO QRTZ_EXECUTE (PID, APPLICATION, JOB_TYPE, STATE, REPEAT_INTERVAL, NEXT_FIRE_TIME)
+		SELECT ID, 'b', 'SIMPLE', ELT(1 + ID % 3, 'EXECUTING', 'PAUSED', 'ERROR'), 1000, 0 FROM QRTZ_JOB WHERE APPLICATION = 'b'`)
+	f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, STATE, FINISHED_AT, CANCEL_AT)
+		SELECT 'b', ID, ELT(1 + ID % 4, 'PENDING', 'RUNNING', 'SUCCEEDED', 'LOST'), 1, 1 FROM QRTZ_JOB WHERE APPLICATION = 'b'`)
+	f.addMany(10)
+	f.finished(f.job, 10, Succeeded, noon.UnixMilli())
+	f.exec(`ANALYZE TABLE QRTZ_JOB, QRTZ_EXECUTE, QRTZ_RUN`)
+	if _, err := f.ExecContext(t.Context(), `SELECT 1 FROM information_schema.GLOBAL_STATUS LIMIT 1`); err != nil {
+		t.Skip("only MariaDB counts there what is read")
+	}
+	ctx := t.Context()
+	for name, do := range map[string]func() error{
+		"adopt":       func() error { return f.store.Adopt(ctx) },
+		"mark paused": func() error { return f.store.MarkPaused(ctx) },
+		"new":         func() error { _, err := f.store.New(ctx, []string{"tick"}, 500); return err },
+		"broken":      func() error { _, err := f.store.Broken(ctx, 0, 500); return err },
+		"overdue": func() error {
+			_, err := f.store.OverdueAfter(ctx, Executing, []string{"tick"}, Cursor{}, noon, 500)
+			return err
+		},
+		"paused":         func() error { _, err := f.store.PausedAfter(ctx, Cursor{}, noon, 500); return err },
+		"stuck executes": func() error { _, err := f.store.StuckExecutes(ctx, noon); return err },
+		"stuck runs":     func() error { _, err := f.store.StuckRuns(ctx, noon, noon); return err },
+		"abandoned":      func() error { _, err := f.store.Abandoned(ctx); return err },
+		"derive":         func() error { _, err := f.store.DeriveJobStates(ctx); return err },
+		"clean":          func() error { _, _, err := f.store.CleanHistory(ctx, noon); return err },
+	} {
+		const read = `SELECT SUM(VARIABLE_VALUE) FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME LIKE 'HANDLER_READ%'
+			AND VARIABLE_NAME NOT LIKE '%RND_NEXT'`
+		const scanned = `SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'HANDLER_READ_RND_NEXT'`
+		before, scannedBefore := f.count(read), f.count(scanned)
+		require.NoError(t, do(), name)
+		require.Less(t, f.count(read)-before, int64(1500), name)
+		require.Less(t, f.count(scanned)-scannedBefore, int64(5000), name)
+	}
+}

@@ -26,7 +26,7 @@ const (
 	keysSQL = `
 SELECT ID, OVERLAP_KEY, APPLICATION = ? AND STATE <> 'RUNNING' AS STALE FROM QRTZ_RUN WHERE OVERLAP_KEY > ? ORDER BY OVERLAP_KEY LIMIT ?`
 
-	freeKeysSQL = `UPDATE QRTZ_RUN SET OVERLAP_KEY = NULL WHERE ID IN (?) AND STATE <> 'RUNNING'`
+	freeKeysSQL = `UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R ON R.ID = V.ID SET R.OVERLAP_KEY = NULL WHERE R.STATE <> 'RUNNING'`
 )
 
 // freeKeys frees the overlap keys of runs that somebody ended by SQL: only their STATE says so. No index tells them by
@@ -59,7 +59,7 @@ func (s *Store) freeKeys(ctx context.Context) error {
 		s.keysTo = &after
 	}
 	slices.Sort(stale)
-	_, err := s.writeEach(ctx, `QRTZ_RUN`, stale, func(ids []int64) error { return s.execIn(ctx, s.db, freeKeysSQL, ids) })
+	_, err := s.writeEach(ctx, `QRTZ_RUN`, stale, func(ids []int64) error { return s.byKey(ctx, s.db, freeKeysSQL, ids) })
 	return err
 }
 

@@ -23,7 +23,8 @@ type Store struct {
 	lockMet   atomic.Int64 // when a claim last met a lock, in ns since the epoch
 	deriving  *derivation  // a walk that was cut off; only DeriveJobStates uses it
 	cleaning  cleaning     // only CleanHistory uses it
-	stranded  *runCursor   // how far CancelStranded has come; nil: it begins again
+	stranded  *runCursor   // how far StuckRuns has come; nil: it begins again
+	overdue   *Cursor      // how far StuckExecutes has come, likewise
 	keysTo    *int64       // how far freeKeys has come, likewise
 }
 

@@ -32,7 +32,7 @@ type cluster struct {
 	entered []time.Time
 
 	awayFrom, awayUntil time.Time // the database
-	unhandled           []string
+	told                []execute.Stuck
 
 	theirs    bool // it is another node's turn
 	previous  time.Time
@@ -47,7 +47,7 @@ type cluster struct {
 	stuck   map[int64]bool // cannot be moved
 	moves   []execute.Move
 	batches []int // how many moves each call of Repair had
-	due     []string
+	due     []execute.Stuck
 	work    time.Duration // how long every statement takes
 }
 
@@ -103,8 +103,6 @@ func (c *cluster) CleanHistory(_ context.Context, now time.Time) (int, bool, err
 	return 3, false, c.write("clean history")
 }
 
-func (c *cluster) CancelStranded(context.Context, time.Time) error { return c.write("cancel") }
-
 func (c *cluster) DeriveJobStates(context.Context) (bool, error) {
 	c.derive--
 	return c.derive >= 0, c.write("derive")
@@ -151,8 +149,12 @@ func (c *cluster) Broken(_ context.Context, after int64, limit int) ([]*execute.
 	return c.find("broken", limit, func(e *execute.Execute) bool { return e.State == execute.Error && e.ID > after })
 }
 
-func (c *cluster) ClassesDue(context.Context, time.Time) ([]string, error) {
-	return c.due, c.call("classes due")
+func (c *cluster) StuckExecutes(context.Context, time.Time) ([]execute.Stuck, error) {
+	return c.due, c.call("stuck executes")
+}
+
+func (c *cluster) StuckRuns(context.Context, time.Time, time.Time) ([]execute.Stuck, error) {
+	return nil, c.write("stuck runs")
 }
 
 func (c *cluster) Repair(_ context.Context, who execute.Instance, from execute.State, moves []execute.Move) (done execute.Applied, err error) {
@@ -208,7 +210,8 @@ func in(t *testing.T, test func(t *testing.T, c *cluster, h *Handler, now time.T
 			}},
 		}
 		h := New(c, c, c, Config{
-			Interval: interval, MisfireAfter: misfireAfter, Log: zerolog.New(&c.log), Unhandled: func(class string) { c.unhandled = append(c.unhandled, class) },
+			Interval: interval, MisfireAfter: misfireAfter, Log: zerolog.New(&c.log),
+			Stuck: func(stuck []execute.Stuck) { c.told = append(c.told, stuck...) },
 		})
 		test(t, c, h, now)
 	})

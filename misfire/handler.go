@@ -12,6 +12,7 @@ import (
 
 	"github.com/qrtz-go/qrtz/app"
 	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/internal/outage"
 	"github.com/qrtz-go/qrtz/node"
 )
 
@@ -37,12 +38,12 @@ type Executes interface {
 	New(ctx context.Context, classes []string, limit int) ([]*execute.Execute, error)
 	Broken(ctx context.Context, after int64, limit int) ([]*execute.Execute, error)
 	Repair(ctx context.Context, who execute.Instance, from execute.State, moves []execute.Move) (execute.Applied, error)
-	ClassesDue(ctx context.Context, until time.Time) ([]string, error)
+	StuckExecutes(ctx context.Context, before time.Time) ([]execute.Stuck, error)
+	StuckRuns(ctx context.Context, now, before time.Time) ([]execute.Stuck, error)
 	Adopt(ctx context.Context) error
 	MarkPaused(ctx context.Context) error
 	Abandoned(ctx context.Context) ([]int64, error)
 	Lose(ctx context.Context, instance int64, why string) ([]execute.LostRun, error)
-	CancelStranded(ctx context.Context, now time.Time) error
 	CleanHistory(ctx context.Context, now time.Time) (deleted int, more bool, err error)
 	DeriveJobStates(ctx context.Context) (more bool, err error)
 }
@@ -63,13 +64,11 @@ type Config struct {
 	MisfireAfter time.Duration // how late a fire must be to be a misfire
 	Log          zerolog.Logger
 
-	// Unhandled is told of classes that have misfires.
-	Unhandled func(class string)
-
-	// Skipped is told of fires put on record as SKIPPED, and Lost of runs put on record as LOST. They must not block;
-	// nil tells nobody.
+	// Skipped is told of fires put on record as SKIPPED, Lost of runs put on record as LOST, and Stuck, in every pass, of
+	// rows that cannot run by themselves. They must not block; nil tells nobody.
 	Skipped func([]execute.SkippedFire)
 	Lost    func([]execute.LostRun)
+	Stuck   func([]execute.Stuck)
 }
 
 // Handler is the ClusterMisfireHandler.
@@ -78,15 +77,15 @@ type Handler struct {
 	nodes    Nodes
 	executes Executes
 	cfg      Config
+	pacer    *outage.Pacer
 
 	// unfinished says that the last pass was cut off, or failed in some step: then the next is this node's whoever's
 	// turn it is.
 	unfinished bool
 
-	failing map[string]bool           // steps that failed in the last pass
-	came    map[string]execute.Cursor // how far a walk of a pass that was cut off has come
-	left    map[string]map[int64]bool // executes that such a walk has left overdue
-	healed  int64                     // the same of heal: an id
+	came   map[string]execute.Cursor // how far a walk of a pass that was cut off has come
+	left   map[string]map[int64]bool // executes that such a walk has left overdue
+	healed int64                     // the same of heal: an id
 }
 
 // New returns a handler.
@@ -97,9 +96,12 @@ func New(apps Apps, nodes Nodes, executes Executes, cfg Config) *Handler {
 	if cfg.Lost == nil {
 		cfg.Lost = func([]execute.LostRun) {}
 	}
+	if cfg.Stuck == nil {
+		cfg.Stuck = func([]execute.Stuck) {}
+	}
 	return &Handler{
-		apps: apps, nodes: nodes, executes: executes, cfg: cfg,
-		healed: math.MinInt64, failing: map[string]bool{}, came: map[string]execute.Cursor{},
+		apps: apps, nodes: nodes, executes: executes, cfg: cfg, pacer: outage.New(cfg.Log, "misfire handling"),
+		healed: math.MinInt64, came: map[string]execute.Cursor{},
 		left: map[string]map[int64]bool{"policies": {}, "off": {}, "paused": {}},
 	}
 }
@@ -137,13 +139,4 @@ func (h *Handler) cleanHistory(ctx context.Context) (more bool, err error) {
 		h.cfg.Log.Debug().Int("runs", n).Msg("cleaned history")
 	}
 	return more, err
-}
-
-// report names the classes that have misfires all the same: they stay as they are.
-func (h *Handler) report(ctx context.Context) error {
-	due, err := h.executes.ClassesDue(ctx, h.nodes.Now().Add(-h.cfg.MisfireAfter))
-	for _, class := range due {
-		h.cfg.Unhandled(class)
-	}
-	return err
 }

@@ -1,6 +1,7 @@
 package misfire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,10 +21,10 @@ const (
 	minSlice  = 100 * time.Millisecond // for a step that has more to do
 )
 
-// Run does a pass at once, and then comes by every interval until ctx is done. Failures are logged once and waited out.
+// Run does a pass at once, and then comes by every interval until ctx is done. Failures are logged once per outage and
+// waited out.
 // What a pass leaves undone goes on after a pause of a third of the interval, so that the database has time for others.
 func (h *Handler) Run(ctx context.Context) {
-	pacer := outage.New(h.cfg.Log, "misfire handling")
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for work := h.firstPass; ; work = h.comeBy {
@@ -37,7 +38,7 @@ func (h *Handler) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return // and so is the error
 		}
-		pause := pacer.Next(err, h.cfg.Interval-time.Since(began))
+		pause := h.pacer.Next(err, h.cfg.Interval-time.Since(began))
 		if h.unfinished && entered {
 			pause = h.cfg.Interval / 3
 		}
@@ -52,7 +53,7 @@ func (h *Handler) firstPass(ctx context.Context) (entered bool, err error) {
 }
 
 // comeBy does the work if it is this node's turn, or if its last pass left some undone. Otherwise another node has just
-// done it, and nothing is written. It tells whether it got as far as that.
+// done it, and nothing is written. It tells whether it got as far as that; the error is of what comes before.
 func (h *Handler) comeBy(ctx context.Context) (entered bool, err error) {
 	turn, err := h.enter(ctx)
 	if err != nil {
@@ -61,7 +62,10 @@ func (h *Handler) comeBy(ctx context.Context) (entered bool, err error) {
 	if !turn.Mine && !h.unfinished {
 		return true, nil
 	}
-	return true, h.pass(ctx, time.Now().Add(h.cfg.Interval/3))
+	if p := h.pass(ctx, time.Now().Add(h.cfg.Interval/3)); ctx.Err() == nil {
+		p.note()
+	}
+	return true, nil
 }
 
 // Pass does all the work there is, whoever's turn it is and however long it takes. It is for tests.
@@ -69,7 +73,7 @@ func (h *Handler) Pass(ctx context.Context) error {
 	if _, err := h.enter(ctx); err != nil {
 		return err
 	}
-	err := h.pass(ctx, time.Now().Add(hardLimit))
+	err := h.pass(ctx, time.Now().Add(hardLimit)).problem()
 	if err == nil && h.unfinished {
 		err = fmt.Errorf("misfire handling: not done after %s", hardLimit)
 	}
@@ -81,7 +85,7 @@ func (h *Handler) enter(ctx context.Context) (app.Turn, error) {
 }
 
 // pass works until the time given, and tries each step at least once, whatever becomes of the others.
-func (h *Handler) pass(ctx context.Context, until time.Time) error {
+func (h *Handler) pass(ctx context.Context, until time.Time) *pass {
 	ctx, cancel := context.WithTimeout(ctx, hardLimit)
 	defer cancel()
 	p := &pass{Handler: h, until: until, failed: map[string]error{}}
@@ -104,15 +108,14 @@ func (h *Handler) pass(ctx context.Context, until time.Time) error {
 			step{"move on what is off", p.moveOnOff},
 			step{"move on what is paused", p.moveOnPaused},
 			step{"heal", p.heal},
-			step{"report", once(h.report)})
+			step{"look for what is stuck", once(p.findStuck)})
 	}
 	steps = append(steps,
 		step{"derive job states", h.executes.DeriveJobStates},
-		step{"cancel what cannot run", once(func(ctx context.Context) error { return h.executes.CancelStranded(ctx, h.nodes.Now()) })},
 		step{"clean history", h.cleanHistory})
 	more = p.work(ctx, steps) || more
 	h.unfinished = more || len(p.failed) > 0
-	return p.problem()
+	return p
 }
 
 // step is one kind of work. It does a bounded part of it, and tells whether there is more.
@@ -132,6 +135,7 @@ type pass struct {
 	slice  time.Time // nor the step that is being done after this
 	now    time.Time
 	view   node.View
+	tried  []string // the steps
 	failed map[string]error
 }
 
@@ -143,6 +147,9 @@ func (p *pass) work(ctx context.Context, steps []step) (more bool) {
 		for i, s := range steps {
 			if !first && !time.Now().Before(p.until) {
 				return true
+			}
+			if first {
+				p.tried = append(p.tried, s.name)
 			}
 			p.slice = time.Now().Add(max(time.Until(p.until)/time.Duration(len(steps)-i), minSlice))
 			left, err := true, error(nil)
@@ -169,49 +176,51 @@ func (p *pass) work(ctx context.Context, steps []step) (more bool) {
 // over tells whether the step that is being done has used up its time.
 func (p *pass) over() bool { return !time.Now().Before(p.slice) }
 
-// problem is what went wrong. A step that begins to fail while others have been failing is logged here, since the loop
-// logs only the first failure.
+// problem is what went wrong.
 func (p *pass) problem() error {
-	var all, fresh []error
+	var all []error
 	for _, name := range slices.Sorted(maps.Keys(p.failed)) {
-		err := fmt.Errorf("%s: %w", name, p.failed[name])
-		all = append(all, err)
-		if !p.failing[name] {
-			fresh = append(fresh, err)
+		all = append(all, fmt.Errorf("%s: %w", name, p.failed[name]))
+	}
+	return errors.Join(all...)
+}
+
+// note logs, once per outage, which steps failed. Steps that failed for the same reason, as all do while the database is
+// away, are one.
+func (p *pass) note() {
+	said := map[string]bool{}
+	for _, name := range p.tried {
+		err := p.failed[name]
+		if err != nil {
+			cause := cause(err).Error()
+			if said[cause] {
+				continue
+			}
+			said[cause] = true
+		}
+		p.pacer.Note(name, err)
+	}
+}
+
+// cause is the error that others were made of, by adding what failed.
+func cause(err error) error {
+	for {
+		switch inner := err.(type) { //nolint:errorlint // each layer is taken off
+		case interface{ Unwrap() error }:
+			if inner.Unwrap() == nil {
+				return err
+			}
+			err = inner.Unwrap()
+		case interface{ Unwrap() []error }:
+			if len(inner.Unwrap()) == 0 {
+				return err
+			}
+			err = inner.Unwrap()[0]
+		default:
+			return err
 		}
 	}
-	if len(p.failing) > 0 && len(fresh) > 0 {
-		p.cfg.Log.Warn().Str("error", clip(errors.Join(fresh...).Error())).Msg("a further part of misfire handling failed; trying again until it works")
-	}
-	clear(p.failing)
-	for name := range p.failed {
-		p.failing[name] = true
-	}
-	return clipped(errors.Join(all...))
 }
-
-// maxLine is how long an error may be in the log, in bytes.
-const maxLine = 4 << 10
-
-func clip(text string) string {
-	if len(text) <= maxLine {
-		return text
-	}
-	return text[:maxLine] + " …"
-}
-
-// clipped is err with a text of bounded length.
-func clipped(err error) error {
-	if err == nil || len(err.Error()) <= maxLine {
-		return err
-	}
-	return longError{err}
-}
-
-type longError struct{ error }
-
-func (e longError) Error() string { return clip(e.error.Error()) }
-func (e longError) Unwrap() error { return e.error }
 
 // begin gives new executes their first fire, in case no poller has.
 func (p *pass) begin(ctx context.Context) (more bool, err error) {
@@ -339,7 +348,7 @@ func (p *pass) moveOf(e *execute.Execute, move func(*execute.Execute) execute.Mo
 	if e.Problem == nil {
 		return move(e)
 	}
-	p.cfg.Log.Warn().Str("error", clip(e.Problem.Error())).Msg("set to ERROR: its schedule cannot be used")
+	p.cfg.Log.Warn().Str("error", outage.Text(e.Problem)).Msg("set to ERROR: its schedule cannot be used")
 	return e.Break()
 }
 
@@ -360,4 +369,25 @@ func (p *pass) heal(ctx context.Context) (more bool, err error) {
 	}
 	_, err = p.executes.Repair(ctx, p.nodes.Self(), execute.Error, moves)
 	return true, err
+}
+
+// NoHandler is why rows of a class are stuck that no live node handles.
+const NoHandler = "no live node has a handler for its class"
+
+// findStuck tells of rows that cannot run by themselves. They stay as they are.
+func (p *pass) findStuck(ctx context.Context) error {
+	before := p.now.Add(-p.cfg.MisfireAfter)
+	stuck, err := p.executes.StuckExecutes(ctx, before)
+	runs, err2 := p.executes.StuckRuns(ctx, p.now, before)
+	handled := p.view.ClassesHandled()
+	stuck = slices.DeleteFunc(append(stuck, runs...), func(one execute.Stuck) bool {
+		return one.Why == "" && slices.Contains(handled, one.Class)
+	})
+	for i := range stuck {
+		stuck[i].Why = cmp.Or(stuck[i].Why, NoHandler)
+	}
+	if len(stuck) > 0 {
+		p.cfg.Stuck(stuck)
+	}
+	return errors.Join(err, err2)
 }

@@ -1,0 +1,66 @@
+package qrtz
+
+import (
+	"sync"
+	"time"
+
+	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/internal/outage"
+	"github.com/qrtz-go/qrtz/misfire"
+)
+
+const (
+	stuckAgain = time.Hour // after which what is stuck still is told again
+	maxStuck   = 1000      // kinds of what is stuck that are told apart; a class is a text that anybody may have written
+)
+
+// stuckLog knows what has been told of rows that cannot run by themselves.
+type stuckLog struct {
+	mu   sync.Mutex
+	told map[[2]string]time.Time // by class and reason
+}
+
+// due tells whether to tell of something now: it has not been told within the last hour.
+func (l *stuckLog) due(class, why string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, at := range l.told {
+		if now.Sub(at) >= stuckAgain {
+			delete(l.told, key)
+		}
+	}
+	key := [2]string{class, why}
+	if _, told := l.told[key]; told || len(l.told) >= maxStuck {
+		return false
+	}
+	if l.told == nil {
+		l.told = map[[2]string]time.Time{}
+	}
+	l.told[key] = now
+	return true
+}
+
+// unhandled tells that fires or runs are due of a class that no live node handles.
+func (s *session) unhandled(class string) {
+	if v := s.member.View(); !v.Handles(class) {
+		s.tellStuck([]execute.Stuck{{Class: class, Why: misfire.NoHandler, Count: 1}})
+	}
+}
+
+// tellStuck logs, once an hour, which rows cannot run by themselves and why, and tells the hook.
+func (s *session) tellStuck(stuck []execute.Stuck) {
+	for _, one := range stuck {
+		if !s.stuck.due(one.Class, one.Why, time.Now()) {
+			continue
+		}
+		s.cfg.Logger.Warn().Str("class", outage.Clip(one.Class)).Str("why", one.Why).Int64("rows", one.Count).
+			Int64("run", one.RunID).Int64("execute", one.ExecuteID).Int64("job", one.JobID).Msg("cannot run by itself; told again in an hour")
+		if s.hooks.Stuck == nil {
+			continue
+		}
+		s.tell(s.hooks.Stuck, Event{
+			App: s.cfg.App, Node: s.member.Self().HostIP, RunID: one.RunID, JobID: one.JobID, ExecuteID: one.ExecuteID, Class: one.Class,
+			Message: one.Why, Count: one.Count, At: s.clock.Now(),
+		})
+	}
+}
