@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	engineConns  = 16 // of the scheduler
+	engineConns  = 2  // beside the scheduler's own
 	handlerConns = 32 // at most, of the statements of class sql; its own, so that slow ones do not hold up heartbeats
 )
 
@@ -101,6 +101,7 @@ func runNode(ctx context.Context, d *database, f nodeFlags, log zerolog.Logger) 
 			return err
 		}
 	}
+	f.cfg.DSN = d.cfg.FormatDSN()
 	f.cfg.Logger = &log
 	if f.clockSkew != 0 {
 		f.cfg.Wall = func() time.Time { return time.Now().Add(f.clockSkew) }

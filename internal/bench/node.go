@@ -94,7 +94,7 @@ func Node(ctx context.Context, o NodeOptions, out io.Writer) error {
 	defer func() { _ = db.Close() }()
 	log := zerolog.New(os.Stderr).Level(zerolog.WarnLevel)
 	s, err := qrtz.Open(db.DB, qrtz.Config{
-		App: benchApp, NodeID: o.ID, Workers: o.Workers, PollInterval: o.Poll, NodeTimeout: max(0, 2*o.Poll), Logger: &log,
+		App: benchApp, DSN: o.DSN, NodeID: o.ID, Workers: o.Workers, PollInterval: o.Poll, NodeTimeout: max(0, 2*o.Poll), Logger: &log,
 	})
 	if err != nil {
 		return err
