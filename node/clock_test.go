@@ -1,7 +1,10 @@
 package node
 
 import (
+	"bytes"
 	"context"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -102,4 +105,87 @@ func TestAFailedMeasurementKeepsTheLast(t *testing.T) {
 	now := c.Now()
 	assert.False(t, now.After(databaseTime(t, open(t, dsn))))
 	assert.WithinDuration(t, time.Now(), now, time.Second)
+}
+
+// told is a clock that has been measured, by a database whose clock is this machine's, and its log.
+func told(t *testing.T) (*Clock, *bytes.Buffer) {
+	t.Helper()
+	var log bytes.Buffer
+	c := NewClock(newDB(t), time.Now, zerolog.New(&log))
+	require.NoError(t, c.Measure(t.Context()))
+	return c, &log
+}
+
+// A claim's answer says what the server's clock was: no handler starts early after it, although the clock was set back.
+func TestAnAnswerSetsTheClock(t *testing.T) {
+	for name, step := range map[string]time.Duration{
+		"back": -3 * time.Second, "far back": -time.Hour, "slightly back": -20 * time.Millisecond,
+		"forward": 3 * time.Second, "far forward": time.Hour,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, log := told(t)
+			now := time.Now()
+			sent := now.Add(-5 * time.Millisecond)
+			server := c.Now().Add(step)
+			c.Note(server, sent, now)
+			assert.WithinDuration(t, server.Add(time.Since(now)), c.Now(), 10*time.Millisecond)
+			assert.False(t, c.Now().After(server.Add(time.Since(sent))), "never ahead of what the server can say")
+			assert.Equal(t, step > stepFrom || step < -stepFrom, strings.Contains(log.String(), "has been set"), log.String())
+			said := log.Len()
+			c.Note(server.Add(time.Since(now)), time.Now(), time.Now())
+			assert.Equal(t, said, log.Len(), "once a step")
+		})
+	}
+}
+
+func TestAnAnswerThatFitsChangesNothing(t *testing.T) {
+	c, log := told(t)
+	before := c.sample.Load()
+	for _, took := range []time.Duration{0, time.Millisecond, time.Second} {
+		for _, within := range []time.Duration{0, took / 2, took} {
+			now := time.Now()
+			server := c.Now().Add(-within)
+			c.Note(server, now.Add(-took), now)
+			assert.Same(t, before, c.sample.Load(), "said %s before an answer that took %s", within, took)
+		}
+	}
+	now := time.Now()
+	c.Note(c.Now().Add(-time.Minute), now.Add(-time.Hour-time.Second), now.Add(-time.Hour))
+	assert.Same(t, before, c.sample.Load(), "an answer from before the last measurement says nothing new")
+	assert.Empty(t, log.String())
+}
+
+func TestAMeasurementFollowsAStepAndSaysSo(t *testing.T) {
+	for name, step := range map[string]float64{"forward": 60, "back": -3} {
+		t.Run(name, func(t *testing.T) {
+			db := newDB(t)
+			db.SetMaxOpenConns(1)
+			var log bytes.Buffer
+			c := NewClock(db, time.Now, zerolog.New(&log))
+			run(t, db, `SET SESSION timestamp = 1700000000`)
+			require.NoError(t, c.Measure(t.Context()))
+			assert.Empty(t, log.String(), "the first measurement is no step")
+			run(t, db, `SET SESSION timestamp = ?`, 1700000000+step)
+			for range 2 {
+				require.NoError(t, c.Measure(t.Context()))
+				assert.WithinDuration(t, time.Unix(1700000000, 0).Add(time.Duration(step)*time.Second), c.Now(), time.Second)
+			}
+			assert.Equal(t, 1, strings.Count(log.String(), "has been set"), log.String())
+		})
+	}
+}
+
+func TestManyMayCorrectTheClock(t *testing.T) {
+	c, _ := told(t)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for i := range 1000 {
+				sent := time.Now()
+				c.Note(sent.Add(time.Duration(i%3-1)*time.Second), sent, time.Now())
+				c.Now()
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -1,16 +1,21 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"math"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qrtz-go/qrtz/internal/testdb"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -186,4 +191,121 @@ func TestAppsDoNotSeeEachOther(t *testing.T) {
 	require.NoError(t, other.Join(t.Context()))
 	assert.Equal(t, mine.Self().HostIP, other.Self().HostIP, "ids are an app's own")
 	assert.Len(t, refreshed(t, mine).Nodes, 1)
+}
+
+// Rows that a node needs are locked while it starts: it waits for them, and says so once.
+func TestJoiningWaitsForLockedRows(t *testing.T) {
+	for name, statement := range map[string]string{
+		"its own node": `UPDATE QRTZ_NODE SET STATE = 'N' WHERE APPLICATION = 'a' AND HOST_IP = 'n'`,
+		"all nodes":    `UPDATE QRTZ_NODE SET STATE = 'N' WHERE HOST_NAME = 'elsewhere'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn := newDSN(t)
+			db := open(t, dsn)
+			former, _ := joined(t, db, "n")
+			require.NoError(t, former.Leave(t.Context()))
+			operator := locks(t, db, statement)
+			m, _ := member(t, openEngine(t, dsn), "n")
+			m.cfg.Timeout = time.Minute
+			var log bytes.Buffer
+			m.cfg.Log = zerolog.New(&log)
+			done := make(chan error, 1)
+			go func() { done <- m.Join(t.Context()) }()
+			select {
+			case err := <-done:
+				t.Fatalf("it did not wait: %v", err)
+			case <-time.After(3 * time.Second):
+			}
+			require.NoError(t, operator.Rollback())
+			require.NoError(t, <-done)
+			assert.Equal(t, 1, strings.Count(log.String(), "cannot join yet"), log.String())
+			assert.Contains(t, log.String(), "rows locked", "who holds the lock")
+			assert.True(t, m.Holds(m.Self().Instance))
+			var beats int
+			require.NoError(t, db.GetContext(t.Context(), &beats, `SELECT COUNT(*) FROM QRTZ_HEARTBEAT`))
+			assert.Equal(t, 1, beats, "tries that failed leave nothing behind")
+		})
+	}
+}
+
+// Nonsense in a node's row, or in its heartbeat, is that node's alone: whoever else is there goes on, and can join.
+func TestNonsenseInANodeStopsThatNodeOnly(t *testing.T) {
+	db := newDB(t)
+	testdb.DropChecks(t, db.DB)
+	m, f := joined(t, db, "me", "c")
+	nonsense := map[string][]any{
+		"QRTZ_NODE.HOST_NAME": {"", "\x1b[31m"}, "QRTZ_NODE.STATE": {"X", ""}, "QRTZ_NODE.STOPPED_BY_APP": {2, -1, 127, -128},
+		"QRTZ_NODE.HANDLERS": {nil, "", "{", `{"a":1}`, `[1,null]`, `"c"`, `["c"`, strings.Repeat("x", 1<<20)},
+		"QRTZ_NODE.VERSION":  {nil, ""}, "QRTZ_NODE.BOOT_ID": {nil, ""}, "QRTZ_HEARTBEAT.APPLICATION": {"", "b"}, "QRTZ_HEARTBEAT.HOST_IP": {"", "me"},
+		"QRTZ_NODE.SWITCHED_AT": {nil, "1970-01-01 12:00:01", "2038-01-01 00:00:00"},
+	}
+	for _, column := range []string{
+		"NODE.TIME_CHECK", "NODE.INSTANCE", "NODE.HEARTBEAT_AT", "NODE.JOINED_AT", "NODE.PROCESS_ID", "NODE.CLOCK_SKEW", "NODE.OFF_SINCE", "NODE.OFF_SEEN_AT",
+		"NODE.APP_OFF_SINCE", "NODE.APP_OFF_SEEN_AT", "NODE.PID_NAMESPACE", "NODE.PROCESS_START", "HEARTBEAT.BEATS", "HEARTBEAT.BEAT_AT", "HEARTBEAT.CLOCK_SKEW",
+	} {
+		values := []any{int64(math.MinInt64), -1, 0, 1, 1700000000, int64(math.MaxInt64)}
+		if column != "NODE.TIME_CHECK" && column != "HEARTBEAT.BEATS" && column != "HEARTBEAT.BEAT_AT" {
+			values = append(values, nil)
+		}
+		nonsense["QRTZ_"+column] = values
+	}
+	for column, values := range nonsense {
+		table, name, _ := strings.Cut(column, ".")
+		for _, value := range values {
+			victim, _ := joined(t, db, "victim", "c")
+			run(t, db, `UPDATE `+table+` SET `+name+` = ? WHERE `+
+				map[string]string{"QRTZ_NODE": "HOST_IP = 'victim'", "QRTZ_HEARTBEAT": "INSTANCE = " + strconv.FormatInt(victim.Self().Instance, 10)}[table], value)
+			require.NoError(t, m.Beat(t.Context()), "%s = %.20v", column, value)
+			require.NoError(t, m.SyncSwitches(t.Context()), "%s = %.20v", column, value)
+			_, err := m.Bury(t.Context())
+			require.NoError(t, err, "%s = %.20v", column, value)
+			v := refreshed(t, m)
+			require.True(t, v.Claiming(), "%s = %.20v", column, value)
+			require.True(t, v.Handles("c"))
+			v.Rank("c", 1)
+			v.PassesOver("c")
+			other, _ := member(t, db, "other", "c")
+			require.NoError(t, other.Join(t.Context()), "%s = %.20v", column, value)
+			v = other.View()
+			require.True(t, v.Claiming(), "%s = %.20v", column, value)
+			require.NoError(t, other.Leave(t.Context()))
+			instances.Delete(victim.Self().Instance)
+			run(t, db, `DELETE FROM QRTZ_NODE WHERE HOST_IP = 'victim'`)
+			run(t, db, `DELETE FROM QRTZ_HEARTBEAT WHERE INSTANCE <> ?`, m.Self().Instance)
+		}
+	}
+	assert.Empty(t, f.all())
+}
+
+// Somebody copies rows: the copies have no heartbeat, and are nobody's rivals for long.
+func TestACopiedNodeIsNotAlive(t *testing.T) {
+	db := newDB(t)
+	m, f := joined(t, db, "n", "c")
+	start(t, m)
+	run(t, db, `INSERT INTO QRTZ_NODE (APPLICATION, HOST_IP, HOST_NAME, STATE, TIME_CHECK, INSTANCE, HEARTBEAT_AT, HANDLERS)
+		SELECT APPLICATION, 'copy', HOST_NAME, STATE, TIME_CHECK, INSTANCE, HEARTBEAT_AT, HANDLERS FROM QRTZ_NODE`)
+	require.Eventually(t, func() bool {
+		v := m.View()
+		return len(v.Nodes) == 2 && v.Alone()
+	}, 10*time.Second, beatEvery)
+	require.Eventually(t, func() bool {
+		_, err := m.Bury(t.Context())
+		require.NoError(t, err)
+		return !readRow(t, db, "copy").Instance.Valid
+	}, 10*time.Second, beatEvery)
+	assert.True(t, m.Holds(readRow(t, db, "n").Instance.Int64))
+	assert.Empty(t, f.all())
+}
+
+// A machine that comes back after all of the cluster was down does not come back as another node while an operator has it off.
+func TestANodeThatIsOffWaitsForItsOldID(t *testing.T) {
+	db := newDB(t)
+	former, _ := joined(t, db, "")
+	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'N', BOOT_ID = 'the one before'`)
+	run(t, db, `UPDATE QRTZ_HEARTBEAT SET BEAT_AT = BEAT_AT - 3600000`)
+	m, _ := joined(t, db, "")
+	assert.Equal(t, former.Self().HostIP, m.Self().HostIP)
+	v := m.View()
+	assert.False(t, v.Claiming())
 }

@@ -123,11 +123,11 @@ func (m *Member) Refresh(ctx context.Context) error {
 	m.tidying.Lock()
 	defer m.tidying.Unlock()
 	wrote, err := m.tidy(ctx, v)
-	if wrote {
-		_, again := m.read(ctx, m.store)
-		err = errors.Join(err, again)
+	if !wrote {
+		return err
 	}
-	return m.unlessLocked(ctx, err)
+	_, again := m.read(ctx, m.store)
+	return m.unlessLocked(ctx, errors.Join(err, again))
 }
 
 // tidy does what Refresh does beside reading, and tells whether it wrote anything.
@@ -176,7 +176,7 @@ func (m *Member) unlessLocked(ctx context.Context, err error) error {
 	if err != nil && !waitsForLock(ctx, err) {
 		return err
 	}
-	m.switches.Next(err, 0)
+	m.switches.Note("", err)
 	return nil
 }
 
@@ -264,7 +264,7 @@ func (m *Member) Bury(ctx context.Context) ([]Node, error) {
 	began, first := time.Now(), rand.IntN(len(v.Nodes)) // another each time, should there not be time for all
 	for i := range v.Nodes {
 		n := &v.Nodes[(first+i)%len(v.Nodes)]
-		if !v.dead(n) || n.Instance == v.Me.Instance || time.Since(began) > buryFor {
+		if !v.dead(n) || n.HostIP == v.Me.HostIP || time.Since(began) > buryFor {
 			continue
 		}
 		buried, err := m.store.Bury(ctx, n)

@@ -108,7 +108,9 @@ func (v *View) ownOff(n *Node) TimeOff {
 	}
 }
 
+// timeOff ends now, at the latest: a switch that was thrown in the future was thrown before the database's clock was set back.
 func (v *View) timeOff(from, seen, until time.Time) TimeOff {
+	until = earlier(until, v.At)
 	if until.Sub(seen) <= v.fresh {
 		seen = until
 	}

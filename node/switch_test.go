@@ -254,3 +254,30 @@ func TestSwitchedAtIsReadInAnyTimeZone(t *testing.T) {
 	assert.WithinDuration(t, v.At, v.Nodes[0].SwitchedAt, time.Second)
 	assert.WithinDuration(t, v.At, v.AppSwitchedAt, time.Second)
 }
+
+// A row that is locked keeps no other switch from being brought in line.
+func TestALockedNodeIsBroughtInLineLater(t *testing.T) {
+	dsn := newDSN(t)
+	db := open(t, dsn)
+	m, _ := joined(t, openEngine(t, dsn), "one")
+	for _, id := range []string{"two", "three"} {
+		joined(t, db, id)
+	}
+	operator := locks(t, db, `UPDATE QRTZ_NODE SET VERSION = 'x' WHERE APPLICATION = 'a' AND HOST_IP = 'three'`)
+	run(t, db, stopApp)
+	began := time.Now()
+	require.NoError(t, m.SyncSwitches(t.Context()))
+	assert.Less(t, time.Since(began), 4*time.Second)
+	assert.Equal(t, []string{"N", "N", "Y"}, []string{readRow(t, db, "one").State, readRow(t, db, "two").State, readRow(t, db, "three").State})
+	require.NoError(t, operator.Rollback())
+	require.NoError(t, m.SyncSwitches(t.Context()))
+	assert.Equal(t, "N", readRow(t, db, "three").State)
+}
+
+// The database's clock was set back since a switch was thrown: fires of the future are not passed over.
+func TestASwitchInTheFutureEndsNow(t *testing.T) {
+	me := live("me", "c")
+	me.OffSince, me.OffSeenAt, me.SwitchedAt = at(-9), at(3590), at(3600)
+	v := cluster(0, me)
+	assert.Equal(t, []TimeOff{{at(-9), at(0), at(0)}}, v.PassesOver("c"))
+}
