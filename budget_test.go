@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -91,6 +92,37 @@ func TestWaitingForTheBudgetEndsWithTheContext(t *testing.T) {
 		<-behind
 		require.Equal(t, int64(10), b.taken)
 	})
+}
+
+// Granted and ended at the same moment: either way nothing is kept.
+func TestAShareThatCameTooLateIsGivenBack(t *testing.T) {
+	for range 100 {
+		b := newBudget(100)
+		_, err := b.take(t.Context(), 100)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if giveBack, err := b.take(ctx, 50); err == nil {
+				giveBack()
+			}
+		}()
+		for {
+			b.mu.Lock()
+			if len(b.queue) == 1 {
+				cancel()
+				b.taken = 0
+				b.grant()
+				b.mu.Unlock()
+				break
+			}
+			b.mu.Unlock()
+			runtime.Gosched()
+		}
+		<-done
+		require.Zero(t, b.taken)
+	}
 }
 
 // server is where a loader reads: it may be away for a while, and data may grow.

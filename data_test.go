@@ -27,7 +27,7 @@ func TestLargeDataIsReadWhenItsHandlerStarts(t *testing.T) {
 				now := going.Add(1)
 				for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
 				}
-				time.Sleep(50 * time.Millisecond)
+				time.Sleep(500 * time.Millisecond)
 				going.Add(-1)
 			}
 			return nil

@@ -196,5 +196,5 @@ func TestFailuresOfAnyKindAreBounded(t *testing.T) {
 	require.Zero(t, c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE LENGTH(MESSAGE) > 8192 OR MESSAGE IS NULL`))
 	require.Equal(t, 3, c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE MESSAGE LIKE '%failure_test.go%'`), "the stack is there")
 	n.halt()
-	require.Less(t, log.Len(), 64<<10)
+	require.Less(t, log.Len(), 16<<10)
 }

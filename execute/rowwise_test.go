@@ -3,7 +3,6 @@ package execute
 import (
 	"context"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -123,18 +122,19 @@ func TestWhatTheServerRefusesIsStoredAsFarAsItTakesIt(t *testing.T) {
 
 // An attempt at the limit of its column is the last; nothing fails for it.
 func TestAttemptsAtTheirLimit(t *testing.T) {
+	const maxFence = 9_000_000_000_000_000_000
 	f := newTables(t)
 	f.dropChecks()
 	store := f.engine()
 	who := f.join("n1")
 	runs := f.claimed(who, 6)
-	f.exec(`UPDATE QRTZ_RUN SET ATTEMPT = 2147483647 WHERE ID IN (?, ?)`, runs[1].ID, runs[4].ID)
+	f.exec(`UPDATE QRTZ_RUN SET ATTEMPT = 2000000000 WHERE ID IN (?, ?)`, runs[1].ID, runs[4].ID)
 	f.exec(`UPDATE QRTZ_RUN SET RECOVERIES = 2147483647 WHERE ID = ?`, runs[3].ID)
-	f.exec(`UPDATE QRTZ_RUN SET FENCE = ? WHERE ID = ?`, math.MaxInt64, runs[5].ID)
+	f.exec(`UPDATE QRTZ_RUN SET FENCE = ? WHERE ID = ?`, maxFence, runs[5].ID)
 	f.exec(`UPDATE QRTZ_JOB SET RECOVERY = 1`)
 	first := failed(runs[0], at(30))
 	last, unaware := failed(runs[1], at(30)), failed(runs[1], at(30))
-	last.Run.Attempt = math.MaxInt32
+	last.Run.Attempt = maxAttempt
 	done, err := store.Complete(t.Context(), []Result{first, last, failed(runs[2], at(30))})
 	require.NoError(t, err)
 	require.Empty(t, done.Refused)
@@ -150,7 +150,7 @@ func TestAttemptsAtTheirLimit(t *testing.T) {
 	require.Len(t, lost, 3)
 	require.Contains(t, f.text(`SELECT MESSAGE FROM QRTZ_RUN WHERE ID = ?`, runs[4].ID), "no further attempt: ATTEMPT is at its limit")
 	require.Equal(t, "its node died", f.text(`SELECT MESSAGE FROM QRTZ_RUN WHERE ID = ?`, runs[3].ID), "recovered too often")
-	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE RECOVERS = ? AND FENCE = ?`, runs[5].ID, math.MaxInt64))
+	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE RECOVERS = ? AND FENCE = ?`, runs[5].ID, maxFence))
 	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE RECOVERS IS NOT NULL`))
 }
 
