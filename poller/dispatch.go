@@ -54,7 +54,7 @@ func (p *Poller) dispatchLoop(ctx context.Context) {
 		}
 		wait, err := p.dispatch(ctx)
 		timer.Reset(pacer.Next(err, wait))
-		if wake, freed = p.wake, p.pool.Freed(); err != nil {
+		if wake, freed = p.wake, p.pool.Freed(); err != nil && !errors.Is(err, outage.ErrIdle) {
 			wake, freed = nil, nil // only the pause ends a pause: slots that a failed claim gives back do not
 		}
 	}
@@ -63,10 +63,10 @@ func (p *Poller) dispatchLoop(ctx context.Context) {
 // dispatch claims what is due, as much as the pool can start, and says how long until there is more.
 func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 	if !p.cluster.Claiming() {
-		return sweepEvery, nil
+		return sweepEvery, outage.ErrIdle
 	}
 	if wait := p.untilNext(); wait > 0 {
-		return wait, nil // without touching the pool: slots given back wake us
+		return wait, outage.ErrIdle // without touching the pool: slots given back wake us
 	}
 	lead, now := p.lead(), p.cluster.Now()
 	// What comes due while this claim is under way could not be claimed before it ends: take it along.
@@ -80,7 +80,7 @@ func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 	}
 	slots := p.pool.Reserve(wanted)
 	if slots == 0 {
-		return idle, nil // a slot that comes free wakes us
+		return idle, outage.ErrIdle // a slot that comes free wakes us
 	}
 	batch := p.inTime(p.plan.take(now, until, slots))
 	claims, fires := p.claimsFor(batch, until, slots)

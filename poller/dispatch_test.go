@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/internal/outage"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -259,7 +260,7 @@ func TestNothingIsClaimedWhileThisNodeMayNot(t *testing.T) {
 		b.planAll()
 		b.cluster.off = true
 		wait, err := b.dispatch(b.t.Context())
-		require.NoError(b.t, err)
+		require.ErrorIs(b.t, err, outage.ErrIdle)
 		require.Positive(b.t, wait)
 		require.Zero(b.t, b.calls("Claim"))
 	})
@@ -270,7 +271,7 @@ func TestAnIdleDispatcherRests(t *testing.T) {
 		b.put(every(1, time.Hour, now.Add(4*time.Second)))
 		b.planAll()
 		wait, err := b.dispatch(b.t.Context())
-		require.NoError(b.t, err)
+		require.ErrorIs(b.t, err, outage.ErrIdle)
 		require.Equal(b.t, 4*time.Second-firstClaim, wait)
 		select {
 		case <-b.pool.Freed():

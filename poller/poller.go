@@ -184,7 +184,7 @@ func nextBeat(beat, now time.Time, interval time.Duration) time.Time {
 // readDue plans every execute that is ours and fires within the window.
 func (p *Poller) readDue(ctx context.Context) error {
 	if !p.cluster.Claiming() {
-		return nil
+		return outage.ErrIdle
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(storeTimeout, p.cfg.Interval))
 	defer cancel()

@@ -207,7 +207,7 @@ func TestNoListingPrintsWhatIsStoredRaw(t *testing.T) {
 		evil, evil, evil, evil, evil)
 	s.exec(`INSERT INTO QRTZ_EXECUTE (ID, PID, APPLICATION, NAME, JOB_TYPE, STATE, STATE_REASON, CRON, ZONE_ID, START_TIME, HOST_IP, HOST_NAME)
 		VALUES (91, 90, ?, ?, 'CRON', 'ERROR', ?, ?, ?, 0, ?, ?)`, evil, evil, evil, evil, evil, evil, evil)
-	s.exec(`INSERT INTO QRTZ_RUN (ID, APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE, HOST_IP, MESSAGE) VALUES (92, ?, 90, 91, 1000, 'FAILED', ?, ?)`,
+	s.exec(`INSERT INTO QRTZ_RUN (ID, APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE, HOST_IP, MESSAGE) VALUES (92, ?, 90, 91, 1700000001000, 'FAILED', ?, ?)`,
 		evil, evil, evil)
 	for _, args := range [][]string{
 		{"app", "list"},
