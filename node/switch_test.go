@@ -280,4 +280,9 @@ func TestASwitchInTheFutureEndsNow(t *testing.T) {
 	me.OffSince, me.OffSeenAt, me.SwitchedAt = at(-9), at(3590), at(3600)
 	v := cluster(0, me)
 	assert.Equal(t, []TimeOff{{at(-9), at(0), at(0)}}, v.PassesOver("c"))
+	me = live("me", "c")
+	me.AppOffSince, me.AppOffSeenAt = at(-9), at(3590)
+	v = cluster(0, me)
+	v.AppSwitchedAt = at(3600)
+	assert.Equal(t, []TimeOff{{at(-9), at(0), at(0)}}, v.PassesOver("c"))
 }
