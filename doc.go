@@ -10,6 +10,6 @@
 //	err = s.Declare(ctx, qrtz.Job{Name: "invoice", Schedules: []qrtz.Schedule{qrtz.Cron("0 0 2 * * ?", "Europe/Berlin")}})
 //	err = s.Run(ctx)
 //
-// The database's DSN should set interpolateParams=true, which turns three round trips of a claim into one.
+// Config.DSN gives the scheduler connections of its own, on which a claim is one round trip.
 // docs/concepts.md says what an app, a node, a job, an execute, a fire and a run are, and what always holds.
 package qrtz

@@ -20,7 +20,7 @@ func TestTheCodeOfThePageOnEmbeddingCompiles(t *testing.T) {
 		examples.Write(code)
 	}
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	require.Len(t, blocks, 5)
+	require.Len(t, blocks, 6)
 	for _, block := range blocks {
 		indented := strings.ReplaceAll("\t"+strings.TrimSuffix(block[1], "\n"), "\n", "\n\t")
 		require.Contains(t, examples.String(), strings.ReplaceAll(indented, "\n\t\n", "\n\n"))

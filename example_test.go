@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/qrtz-go/qrtz"
@@ -86,6 +87,18 @@ func ExampleScheduler_In() {
 	must(err)
 	must(tx.Commit()) // now it is there, and runs within a second
 	log.Printf("run %d", runID)
+}
+
+// A scheduler that runs beside busy handlers has connections of its own.
+func ExampleOpen() {
+	ctx := context.Background()
+
+	dsn := os.Getenv("DSN") // app:secret@tcp(127.0.0.1:3306)/app
+	db, err := sql.Open("mysql", dsn)
+	must(err)
+	s, err := qrtz.Open(db, qrtz.Config{App: "billing", DSN: dsn})
+	must(err)
+	must(s.Run(ctx))
 }
 
 // A program that only enqueues has no handlers and never calls Run.

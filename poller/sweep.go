@@ -150,9 +150,16 @@ func (p *Poller) planChanged(ctx context.Context, now, changedAt time.Time) erro
 		return p.store.Changed(ctx, since, now.Add(-p.cfg.MisfireAfter), p.horizon(now), maxSwept)
 	})
 	if err == nil {
-		p.lastChange = changedAt
+		p.lastChange = earlier(changedAt, now) // a row may say that it will be changed in 2038
 	}
 	return err
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // plans adds to the plan what read returns.

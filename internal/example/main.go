@@ -17,10 +17,10 @@ type greeting struct{ Name string }
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	db, err := sql.Open("mysql", os.Getenv("DSN")) // user:password@tcp(host:3306)/database?interpolateParams=true
+	db, err := sql.Open("mysql", os.Getenv("DSN")) // user:password@tcp(host:3306)/database
 	must(err)
 	must(qrtz.Migrate(ctx, db))
-	s, err := qrtz.Open(db, qrtz.Config{App: "hello"})
+	s, err := qrtz.Open(db, qrtz.Config{App: "hello", DSN: os.Getenv("DSN")})
 	must(err)
 	qrtz.Handle(s, "greet", func(_ context.Context, run *qrtz.Run, g greeting) error {
 		log.Printf("hello %s, due at %s", g.Name, run.FireTime.Format(time.TimeOnly))
