@@ -51,7 +51,7 @@ func (s *Store) writeUnlocked(ctx context.Context, table string, ids []int64, wr
 	}
 	var free []int64
 	rows, args := values(anys(ids), "ID")
-	query := `SELECT R.ID FROM ` + rows + ` V STRAIGHT_JOIN ` + table + ` R ON R.ID = V.ID FOR UPDATE SKIP LOCKED`
+	query := `SELECT R.ID FROM ` + rows + ` V STRAIGHT_JOIN ` + table + ` R FORCE INDEX (PRIMARY) ON R.ID = V.ID FOR UPDATE SKIP LOCKED`
 	if err := s.db.SelectContext(ctx, &free, s.prefix.SQL(query), args...); err != nil {
 		return s.writeHalves(ctx, table, ids, write)
 	}

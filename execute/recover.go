@@ -26,7 +26,7 @@ const (
 	keysSQL = `
 SELECT ID, OVERLAP_KEY, APPLICATION = ? AND STATE <> 'RUNNING' AS STALE FROM QRTZ_RUN WHERE OVERLAP_KEY > ? ORDER BY OVERLAP_KEY LIMIT ?`
 
-	freeKeysSQL = `UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R ON R.ID = V.ID SET R.OVERLAP_KEY = NULL WHERE R.STATE <> 'RUNNING'`
+	freeKeysSQL = `UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID SET R.OVERLAP_KEY = NULL WHERE R.STATE <> 'RUNNING'`
 )
 
 // freeKeys frees the overlap keys of runs that somebody ended by SQL: only their STATE says so. No index tells them by
