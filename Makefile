@@ -57,6 +57,7 @@ torture-mutations: database faketime ## does the torture find bugs? take safety 
 	@internal/torture/mutate.sh
 
 torture/short: database faketime
+	internal/torture/mutate.sh --check
 	cd internal/torture && go test -race ./... && go run . --duration 1m
 
 check: fmt/check vet lint tidy race torture/short ## what CI runs

@@ -13,6 +13,7 @@ const (
 	onTime     = 1500 * time.Millisecond // a start, after its fire, where nothing is wrong: an owner that is away is waited for that long
 	switchTime = 2 * time.Second         // a switch, until it is answered
 	joinTime   = 5 * time.Second         // a new process, until it has joined
+	enough     = 32                      // slots of those that are well, for all of an app's fires
 )
 
 // well tells whether nothing was wrong with a process, its line and its server between two times.
@@ -68,17 +69,17 @@ func (t *torture) shouldBeOnTime(a *account, from, until time.Time) bool {
 		t.locks.onExecute(a.app, a.Execute, from, until) || from.Before(t.from) {
 		return false
 	}
-	able := 0
+	able := 0 // slots
 	for _, p := range t.placesOf(a.app) {
 		switch {
 		case t.well(p, from, until):
-			able++
+			able += p.spec.Workers
 		case p.absent.cover(from, until):
 		default:
 			return false
 		}
 	}
-	return able > 0
+	return able >= enough
 }
 
 // wasOff tells whether an app, or one of its nodes, was off at some time between two.

@@ -73,9 +73,7 @@ func kinds() []kind {
 }
 
 // notYet are the kinds that the engine is known not to be up to. They come only when they are asked for.
-var notYet = []string{
-	"slow reads, lost commit", "freeze inside", "dead line inside", "open transaction", "refused result", "poison", "small pool", "step clock", "two namespaces",
-}
+var notYet = []string{"slow reads, lost commit", "poison", "small pool"}
 
 // kindsCalled are the kinds whose name contains a text.
 func kindsCalled(text string) []kind {

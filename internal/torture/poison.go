@@ -181,7 +181,12 @@ func (t *torture) refuseResults(ctx context.Context, f fault) {
 // holdConnections has handlers take more connections of a small pool than it has, in transactions, for longer than a node takes
 // to be declared dead.
 func (t *torture) holdConnections(ctx context.Context, f fault) {
+	if !t.calmApp.change.take() {
+		return // its slots are for one crowd at a time
+	}
+	defer t.calmApp.change.free()
 	t.declareCrowd(ctx, f, t.calmApp, "holding", 60, time.Second)
+	t.wait(ctx, 2*time.Second+2*t.pace.nodeTimeout())
 }
 
 // declareCrowd adds a job that fires n times within a while.

@@ -54,9 +54,6 @@ func (t *torture) behindLine(tb testing.TB) (*line, *sql.DB) {
 // A poll whose answer comes late shows a fire as due that has been claimed meanwhile. If the COMMIT of the claim that is made
 // of it gets no answer, what that claim did not win must not be handed back.
 func TestALateAnswerBesideALostCommitStartsNothingTwice(t *testing.T) {
-	if os.Getenv(knownToFail) == "" {
-		t.Skip("the engine starts them twice; set " + knownToFail + " to see it")
-	}
 	const fires = 20
 	one := underTest(t)
 	l, db := one.behindLine(t)
