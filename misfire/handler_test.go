@@ -104,7 +104,7 @@ func TestAPassThatIsCutOffGoesOn(t *testing.T) {
 		ctx, cancel := context.WithDeadline(t.Context(), now.Add(10*interval))
 		defer cancel()
 		h.Run(ctx)
-		require.Less(t, c.derive, 0, "all is done")
+		require.Negative(t, c.derive, "all is done")
 		done := 0
 		for i, name := range c.calls {
 			if name == "derive" {

@@ -277,7 +277,8 @@ var start = execute.Cursor{Next: 1, ID: math.MinInt64}
 // somebody else has locked or changed is left to the next walk. What a move leaves overdue, since it does not deal with
 // all missed fires of a cron schedule, or since there are two moves to make, is left as well: the others come first.
 func (p *pass) walk(ctx context.Context, name string, from execute.State, until time.Time, read readPage,
-	move func(*execute.Execute) execute.Move) (more bool, err error) {
+	move func(*execute.Execute) execute.Move,
+) (more bool, err error) {
 	at, ok := p.came[name]
 	if !ok {
 		at = start

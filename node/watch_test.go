@@ -67,7 +67,8 @@ func TestSilence(t *testing.T) {
 	}
 	for i, w := range want {
 		alive, owns, dead := o.looks(5 * time.Second)
-		assert.Equal(t, w, [3]bool{alive, owns, dead}, "after %d s", 5*(i+1))
+		got := [3]bool{alive, owns, dead}
+		assert.Equal(t, w, got, "after %d s", 5*(i+1))
 	}
 	o.beats()
 	alive, owns, dead := o.looks(5 * time.Second)

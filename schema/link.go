@@ -250,15 +250,16 @@ func (l lender) connect(ctx context.Context) (driver.Conn, func() error, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	taken, over, returned := make(chan driver.Conn, 1), make(chan struct{}), make(chan error, 1)
+	taken, over, returned := make(chan driver.Conn, 1), make(chan struct{}), make(chan struct{})
+	var failed error
 	go func() {
-		err := conn.Raw(func(raw any) error {
+		defer close(returned)
+		failed = conn.Raw(func(raw any) error {
 			taken <- raw.(driver.Conn)
 			<-over
 			return driver.ErrBadConn // its session is not what the pool's owner expects: the pool closes it
 		})
 		_ = conn.Close()
-		returned <- err
 	}()
 	select {
 	case raw := <-taken:
@@ -267,7 +268,7 @@ func (l lender) connect(ctx context.Context) (driver.Conn, func() error, error) 
 			<-returned
 			return nil
 		}, nil
-	case err := <-returned:
-		return nil, nil, err
+	case <-returned:
+		return nil, nil, failed
 	}
 }

@@ -87,8 +87,8 @@ func hidesAQuote(t *testing.T, db *sql.DB, charset string) bool {
 		// Two texts if the backslash belongs to the character before it, else one that does not end.
 		r, err := db.QueryContext(t.Context(), `SELECT '`+string([]byte{byte(lead)})+`\', 'x'`)
 		if err == nil {
+			defer func() { require.NoError(t, r.Close()) }()
 			require.NoError(t, r.Err())
-			require.NoError(t, r.Close())
 			return true
 		}
 	}

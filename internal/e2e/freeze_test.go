@@ -15,7 +15,7 @@ import (
 	"github.com/qrtz-go/qrtz/internal/testdb"
 )
 
-// freezesEnv says how often TestAFrozenProcessHoldsUpNobody freezes a process: it takes 4 seconds each time.
+// freezesEnv says how often TestAFrozenProcessHoldsUpNobody freezes a process, if not four times: it takes 4 seconds each time.
 const freezesEnv = "QRTZ_E2E_FREEZES"
 
 // A process that claims all the time is frozen at random moments, some of which lie within its transactions. Until it is
@@ -23,7 +23,7 @@ const freezesEnv = "QRTZ_E2E_FREEZES"
 func TestAFrozenProcessHoldsUpNobody(t *testing.T) {
 	tries, err := strconv.Atoi(os.Getenv(freezesEnv))
 	if err != nil || tries < 1 {
-		t.Skip("set " + freezesEnv + " to a number of tries, for example 30")
+		tries = 4
 	}
 	c := newCluster(t, testdb.DSN(t))
 	c.ticking(400, time.Now().Add(2*time.Second))

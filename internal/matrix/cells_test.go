@@ -22,13 +22,13 @@ func (m *matrix) columns(table string) (all []column) {
 SELECT C.TABLE_NAME, C.COLUMN_NAME, C.DATA_TYPE, C.IS_NULLABLE = 'YES', COALESCE(C.CHARACTER_MAXIMUM_LENGTH, 0), C.EXTRA LIKE '%auto_increment%'
   FROM information_schema.COLUMNS C WHERE C.TABLE_SCHEMA = DATABASE() AND C.TABLE_NAME = ? ORDER BY C.ORDINAL_POSITION`, table)
 	require.NoError(m, err)
+	defer func() { require.NoError(m, rows.Close()) }()
 	for rows.Next() {
 		var c column
 		require.NoError(m, rows.Scan(&c.table, &c.name, &c.kind, &c.nullable, &c.length, &c.counter))
 		all = append(all, c)
 	}
 	require.NoError(m, rows.Err())
-	require.NoError(m, rows.Close())
 	return all
 }
 

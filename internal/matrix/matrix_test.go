@@ -295,7 +295,8 @@ func (m *matrix) restart() {
 	m.Error("the node does not come back by itself")
 	m.node.cancel()
 	select {
-	case <-m.node.done:
+	case err := <-m.node.done:
+		m.Log("it has stopped: ", err)
 	case <-time.After(30 * time.Second):
 		m.Fatal("nor does it stop")
 	}
@@ -307,6 +308,7 @@ func TestEveryTableIsInTheMatrix(t *testing.T) {
 	m := newMatrix(t)
 	rows, err := m.db.Query(`SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_TYPE = 'BASE TABLE'`)
 	require.NoError(t, err)
+	defer func() { require.NoError(t, rows.Close()) }()
 	var all []string
 	for rows.Next() {
 		var name string

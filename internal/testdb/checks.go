@@ -14,6 +14,7 @@ func DropChecks(tb testing.TB, db *sql.DB) {
 	rows, err := db.QueryContext(tb.Context(), `SELECT TABLE_NAME, CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS
 		WHERE CONSTRAINT_SCHEMA = DATABASE() AND CONSTRAINT_TYPE = 'CHECK'`)
 	require.NoError(tb, err)
+	defer func() { require.NoError(tb, rows.Close()) }()
 	drops := map[string]string{} // by table: an ALTER copies it
 	for rows.Next() {
 		var table, name string
@@ -24,7 +25,6 @@ func DropChecks(tb testing.TB, db *sql.DB) {
 		drops[table] += "DROP CONSTRAINT `" + name + "`"
 	}
 	require.NoError(tb, rows.Err())
-	require.NoError(tb, rows.Close())
 	require.NotEmpty(tb, drops)
 	for table, drop := range drops {
 		_, err := db.ExecContext(tb.Context(), "ALTER TABLE `"+table+"` "+drop)

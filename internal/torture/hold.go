@@ -65,16 +65,24 @@ type opening struct {
 }
 
 var openings = []opening{
-	{what: "a row of QRTZ_EXECUTE", query: `UPDATE QRTZ_EXECUTE SET STATE = 'PAUSED' WHERE ID = ?`,
-		ids: `SELECT E.ID FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID WHERE J.APPLICATION = ? AND J.NAME LIKE 'lasting%' AND E.STATE = 'EXECUTING'`},
+	{
+		what: "a row of QRTZ_EXECUTE", query: `UPDATE QRTZ_EXECUTE SET STATE = 'PAUSED' WHERE ID = ?`,
+		ids: `SELECT E.ID FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID WHERE J.APPLICATION = ? AND J.NAME LIKE 'lasting%' AND E.STATE = 'EXECUTING'`,
+	},
 	{what: "the row of QRTZ_APP", query: `UPDATE QRTZ_APP SET STATE = 'N' WHERE APPLICATION = ?`, app: true},
 	{what: "all rows of QRTZ_NODE, by a scan", query: `UPDATE QRTZ_NODE SET STATE = 'N' WHERE HOST_NAME = 'elsewhere'`, all: true},
-	{what: "a RUNNING row of QRTZ_RUN", query: `UPDATE QRTZ_RUN SET CANCEL_AT = 1 WHERE ID = ?`,
-		ids: `SELECT ID FROM QRTZ_RUN WHERE APPLICATION = ? AND STATE = 'RUNNING'`},
-	{what: "a PENDING row of QRTZ_RUN", query: `UPDATE QRTZ_RUN SET CANCEL_AT = 1 WHERE ID = ?`,
-		ids: `SELECT ID FROM QRTZ_RUN WHERE APPLICATION = ? AND STATE = 'PENDING'`},
-	{what: "a row of QRTZ_JOB", query: `UPDATE QRTZ_JOB SET JOB_DESCRIPTION = 'open' WHERE ID = ?`,
-		ids: `SELECT ID FROM QRTZ_JOB WHERE APPLICATION = ? AND NAME LIKE 'lasting%'`},
+	{
+		what: "a RUNNING row of QRTZ_RUN", query: `UPDATE QRTZ_RUN SET CANCEL_AT = 1 WHERE ID = ?`,
+		ids: `SELECT ID FROM QRTZ_RUN WHERE APPLICATION = ? AND STATE = 'RUNNING'`,
+	},
+	{
+		what: "a PENDING row of QRTZ_RUN", query: `UPDATE QRTZ_RUN SET CANCEL_AT = 1 WHERE ID = ?`,
+		ids: `SELECT ID FROM QRTZ_RUN WHERE APPLICATION = ? AND STATE = 'PENDING'`,
+	},
+	{
+		what: "a row of QRTZ_JOB", query: `UPDATE QRTZ_JOB SET JOB_DESCRIPTION = 'open' WHERE ID = ?`,
+		ids: `SELECT ID FROM QRTZ_JOB WHERE APPLICATION = ? AND NAME LIKE 'lasting%'`,
+	},
 }
 
 // openTransaction changes rows of a table and neither commits nor rolls back for longer than a node takes to be declared dead.
