@@ -14,7 +14,8 @@ import (
 
 // serverClock is the database's clock beside this machine's. Where it can be had, it is libfaketime's, which steps when told.
 type serverClock struct {
-	file string // that libfaketime reads; empty without it
+	file  string // that libfaketime reads; empty without it
+	steps trouble
 
 	mu      sync.Mutex
 	offset  time.Duration // as it has been told
@@ -153,12 +154,30 @@ func (c *serverClock) twice(theirs time.Time) bool {
 	return false
 }
 
+// steppedBack tells whether the clock stepped back within a while before or after a time by the database's clock.
+func (c *serverClock) steppedBack(theirs time.Time, within time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := time.Duration(0)
+	for _, change := range c.changes {
+		if change.offset < last && change.from.Add(last).Sub(theirs).Abs() < within {
+			return true
+		}
+		last = change.offset
+	}
+	return false
+}
+
 // stepClock has the database's clock step back by a little, or forth by more than a fire may be late. It stays so.
 func (t *torture) stepClock(ctx context.Context, f fault) {
 	if t.clock.file == "" {
 		t.note("step clock: there is no libfaketime here")
 		return
 	}
+	if !t.clock.steps.take() {
+		return
+	}
+	defer t.clock.steps.free()
 	by := -3 * time.Second
 	if f.dice.IntN(2) == 0 && t.clock.ahead() < 2*t.pace.leap {
 		by = t.pace.leap
@@ -167,7 +186,7 @@ func (t *torture) stepClock(ctx context.Context, f fault) {
 	if err := t.clock.step(by); err != nil {
 		t.judge.blame("faketime: %v", err)
 	}
-	t.wait(ctx, 2*stepping)
+	t.wait(ctx, t.pace.misfireInterval()+2*stepping)
 }
 
 // ahead is by how much the clock has been told to be ahead.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -70,9 +71,13 @@ func (t *torture) shouldBeOnTime(a *account, from, until time.Time) bool {
 		return false
 	}
 	able := 0 // slots
+	said, err := t.records.said()
+	if err != nil {
+		return false // the next check of the records says so
+	}
 	for _, p := range t.placesOf(a.app) {
 		switch {
-		case t.well(p, from, until):
+		case t.well(p, from, until) && hasJoined(said, p, from):
 			able += p.spec.Workers
 		case p.absent.cover(from, until):
 		default:
@@ -80,6 +85,14 @@ func (t *torture) shouldBeOnTime(a *account, from, until time.Time) bool {
 		}
 	}
 	return able >= enough
+}
+
+// hasJoined tells whether a process had joined the cluster by a time, in any of its lives.
+func hasJoined(said []*saying, p *process, by time.Time) bool {
+	return slices.ContainsFunc(said, func(s *saying) bool {
+		app, place := placeOf(s.life)
+		return s.what == joined && app == p.app && place == p.id && s.at.Before(by)
+	})
 }
 
 // wasOff tells whether an app, or one of its nodes, was off at some time between two.

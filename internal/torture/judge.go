@@ -120,7 +120,7 @@ func (j *judge) findings(ctx context.Context, from, until time.Time, lateAfter t
 			if err != nil {
 				return nil, "", err
 			}
-			found = append(found, ofReport(report, append(passing, news...))...)
+			found = append(found, j.ofReport(report, append(passing, news...))...)
 		}
 	}
 	own, err := j.ownChecks(ctx, from)
@@ -140,11 +140,14 @@ func (j *judge) passing(ctx context.Context, app string) (ids []int64, err error
 }
 
 // ofReport are the offences in a report, without what is only worth a note. What a schedule owed that was changed several
-// times, nobody can say.
-func ofReport(r check.Report, passing []int64) []finding {
+// times, nobody can say; nor whether two runs overlapped by stamps of a clock that stepped back between them.
+func (j *judge) ofReport(r check.Report, passing []int64) []finding {
 	var found []finding
 	for _, o := range r.Offenders {
 		if slices.Contains([]string{"lost", "unscheduled", "unreadable"}, o.Kind) || o.Kind == "missing" && slices.Contains(passing, o.ExecuteID) {
+			continue
+		}
+		if o.Kind == "overlap" && j.t.clock.steppedBack(o.Fire, j.t.pace.lateAfter()) {
 			continue
 		}
 		found = append(found, finding{o.Kind, o.ExecuteID, o.Fire, o.Detail})

@@ -159,7 +159,7 @@ func (t *torture) starts(app string) ([]check.Start, error) {
 			ExecuteID: a.Execute, FireTime: a.fire(), StartedAt: t.clock.atMost(a.startedAt()), Attempt: a.Attempt, Node: a.node,
 		}
 		if a.ended && !t.processOf(a.life).stoodStill(a.startedAt(), a.endedAt) {
-			s.FinishedAt = t.clock.atMost(a.endedAt)
+			s.FinishedAt = later(t.clock.atLeast(a.endedAt), s.StartedAt)
 		}
 		starts = append(starts, s)
 	}
