@@ -26,6 +26,10 @@ type Applied struct {
 	// InDoubt are claims whose COMMIT got no answer: they may have been won all the same. HandBackFires gives them up.
 	InDoubt []Move
 
+	// PendingInDoubt are runs of fires that were won, of jobs of which only one run may go at a time: whether they have
+	// been started is in doubt. HandBackPending gives them up.
+	PendingInDoubt []PendingRun
+
 	// Refused are executes that the server takes no move of, for what stands in their rows. They have been set to ERROR.
 	Refused []RefusedMove
 
@@ -53,7 +57,8 @@ func (c *ClockReading) scan(r *sqlx.Rows) error {
 
 func (a *Applied) add(b Applied) {
 	a.Moved, a.Runs, a.Skipped = append(a.Moved, b.Moved...), append(a.Runs, b.Runs...), append(a.Skipped, b.Skipped...)
-	a.InDoubt, a.Refused = append(a.InDoubt, b.InDoubt...), append(a.Refused, b.Refused...)
+	a.InDoubt, a.PendingInDoubt = append(a.InDoubt, b.InDoubt...), append(a.PendingInDoubt, b.PendingInDoubt...)
+	a.Refused = append(a.Refused, b.Refused...)
 	if !b.Clock.Server.IsZero() {
 		a.Clock = b.Clock
 	}

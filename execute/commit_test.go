@@ -167,6 +167,25 @@ func TestAPendingRunWhoseClaimGotNoAnswerIsHandedBack(t *testing.T) {
 	require.Equal(t, "RUNNING", f.runState(run), "a hand-back that is made again leaves a later claim of the same instance alone")
 }
 
+// The run of an exclusive job is started by a second packet, whose answer may get lost as well.
+func TestTheStartOfAnExclusiveRunThatGotNoAnswerIsHandedBack(t *testing.T) {
+	f := newTables(t)
+	db, faults := f.openWithFaults()
+	store := NewStore(db, schema.DefaultPrefix, "a")
+	_, e := f.exclusive(OverlapSkip, 1)
+	who := f.join("n1")
+	faults.loseAnswer.Store(2)
+	won, err := store.Claim(t.Context(), who, claims([]*Execute{e}, 1))
+	require.ErrorIs(t, err, schema.ErrCommitUnknown)
+	require.Len(t, won.Moved, 1, "the claim itself was answered")
+	require.Empty(t, won.Runs)
+	require.Len(t, won.PendingInDoubt, 1)
+	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'RUNNING' AND OVERLAP_KEY IS NOT NULL`))
+	require.NoError(t, store.HandBackPending(t.Context(), who, won.PendingInDoubt))
+	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'PENDING' AND OVERLAP_KEY IS NULL`))
+	require.Len(t, f.claimWaiting(f.join("n2"), f.allIDs()...), 1)
+}
+
 // With HistoryNone a fire leaves no row. It is told by its claim's token, and handed back once.
 func TestAClaimWithoutRowsWhoseCommitGotNoAnswer(t *testing.T) {
 	for name, committed := range map[string]bool{"it did commit": true, "it did not": false} {

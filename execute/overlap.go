@@ -3,6 +3,7 @@ package execute
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -55,47 +56,57 @@ const (
 // startExclusive starts those of the runs just claimed, still PENDING, whose job has none going, one of each job, and deals
 // with the others as their job's rule says: they are skipped, or stay PENDING. What is not dealt with because of an error
 // stays PENDING, too.
-func (s *Store) startExclusive(ctx context.Context, who Instance, runs []Run) (started []Run, skipped []SkippedFire, err error) {
+func (s *Store) startExclusive(ctx context.Context, who Instance, runs []Run) (done Applied, err error) {
 	if len(runs) == 0 {
-		return nil, nil, nil
+		return done, nil
 	}
 	slices.SortFunc(runs, func(a, b Run) int { return cmp.Or(cmp.Compare(a.JobID, b.JobID), byFireTime(a, b)) })
-	var candidates []Run
-	for i, run := range runs {
-		if i > 0 && runs[i-1].JobID == run.JobID {
-			continue // behind the one before it
-		}
-		if run.Options.Overlap == OverlapQueue {
-			if first, err := s.firstInLine(ctx, run.JobID, run.ID); err != nil {
-				return nil, nil, err
-			} else if !first {
-				continue
-			}
-		}
-		candidates = append(candidates, run)
+	candidates, err := s.firstOfEachJob(ctx, runs)
+	if err != nil {
+		return done, err
 	}
 	for some := range slices.Chunk(candidates, carefulBatch) {
-		won, err := s.tryExclusive(ctx, who, some)
-		started = append(started, won...)
+		won, inDoubt, err := s.tryExclusive(ctx, who, some)
+		done.Runs, done.PendingInDoubt = append(done.Runs, won...), append(done.PendingInDoubt, inDoubt...)
 		if err != nil {
-			return started, nil, err
+			return done, err
 		}
 	}
 	for _, run := range runs {
-		if slices.ContainsFunc(started, func(r Run) bool { return r.ID == run.ID }) {
+		if slices.ContainsFunc(done.Runs, func(r Run) bool { return r.ID == run.ID }) {
 			continue
 		}
 		more, err := s.leaveOverlapping(ctx, run)
-		skipped = append(skipped, more...)
+		done.Skipped = append(done.Skipped, more...)
 		if err != nil {
-			return started, skipped, err
+			return done, err
 		}
 	}
-	return started, skipped, nil
+	return done, nil
+}
+
+// firstOfEachJob are those of some runs, given by job and fire time, that may be started: the first of each job, unless
+// OverlapQueue has another one of the job go first.
+func (s *Store) firstOfEachJob(ctx context.Context, runs []Run) (candidates []Run, err error) {
+	for i, run := range runs {
+		if i > 0 && runs[i-1].JobID == run.JobID {
+			continue
+		}
+		first := true
+		if run.Options.Overlap == OverlapQueue {
+			if first, err = s.firstInLine(ctx, run.JobID, run.ID); err != nil {
+				return nil, err
+			}
+		}
+		if first {
+			candidates = append(candidates, run)
+		}
+	}
+	return candidates, nil
 }
 
 // tryExclusive starts those of some runs, of different jobs, whose job has none going.
-func (s *Store) tryExclusive(ctx context.Context, who Instance, runs []Run) (started []Run, err error) {
+func (s *Store) tryExclusive(ctx context.Context, who Instance, runs []Run) (started []Run, inDoubt []PendingRun, err error) {
 	runs = slices.Clone(runs)
 	slices.SortFunc(runs, func(a, b Run) int { return cmp.Compare(a.ID, b.ID) })
 	ids, rows := make([]int64, len(runs)), make([]any, 0, 2*len(runs))
@@ -121,16 +132,19 @@ func (s *Store) tryExclusive(ctx context.Context, who Instance, runs []Run) (sta
 		}, startedSQL, ids, token)
 		return build.err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("start runs that must be the only ones of their jobs: %w", err)
-	}
 	for _, r := range runs {
-		if ours[r.ID] {
+		switch {
+		case errors.Is(err, schema.ErrCommitUnknown):
+			inDoubt = append(inDoubt, PendingRun{ID: r.ID, JobID: r.JobID, Class: r.Class, fence: r.Fence, token: token})
+		case err == nil && ours[r.ID]:
 			r.Token = token
 			started = append(started, r)
 		}
 	}
-	return started, nil
+	if err != nil {
+		return nil, inDoubt, fmt.Errorf("start runs that must be the only ones of their jobs: %w", err)
+	}
+	return started, nil, nil
 }
 
 // firstInLine tells whether a run is the one of its job that has been pending for longest.

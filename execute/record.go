@@ -213,8 +213,8 @@ func (s *Store) started(ctx context.Context, who Instance, token int64, moves []
 		}
 	}
 	err := s.insertPending(ctx, without)
-	started, skipped, e := s.startExclusive(ctx, who, exclusive)
-	applied.Runs, applied.Skipped = append(applied.Runs, started...), append(applied.Skipped, skipped...)
+	second, e := s.startExclusive(ctx, who, exclusive)
+	applied.add(second)
 	return applied, errors.Join(err, e)
 }
 

@@ -211,6 +211,7 @@ func (p *Poller) claim(ctx context.Context, batch []*entry, claims []execute.Mov
 	p.cluster.Note(won.Clock)
 	p.pool.Release(fires - len(won.Runs))
 	p.doubts.fires(who, won.InDoubt)
+	p.doubts.pending(who, won.PendingInDoubt)
 	p.report(won.Refused)
 	p.start(won)
 	p.settle(batch, won.Moved)
