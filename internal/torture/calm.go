@@ -25,7 +25,7 @@ func (t *torture) serverEnv() []string {
 	return nil
 }
 
-// addCalmApps adds app c, and drops what would refuse poison.
+// addCalmApps adds app c.
 func (t *torture) addCalmApps(ctx context.Context, dice *rand.Rand) error {
 	var jobs []qrtz.Job
 	for i := range 3 {
@@ -47,7 +47,7 @@ func (t *torture) addCalmApps(ctx context.Context, dice *rand.Rand) error {
 		return fmt.Errorf("app c: %w", err)
 	}
 	t.calmApp, t.apps = t.apps[len(t.apps)-1], t.apps[:len(t.apps)-1]
-	return t.prepareTables(ctx)
+	return nil
 }
 
 // addCalmWorkers starts the workers of app c, one of which has a small pool of connections. Guests and twins are started by
@@ -56,8 +56,8 @@ func (t *torture) addCalmWorkers() error {
 	small := t.newProcess("c", "small", t.dsns[0], 64, 1)
 	small.spec.Pool = 20
 	t.calm = append(t.calm, small, t.newProcess("c", "large", t.dsns[len(t.dsns)-1], 64, 2))
-	for _, a := range t.apps {
-		t.guests = append(t.guests, t.newProcess(a.name, "guest", "", 16, 3))
+	for _, app := range []string{"a", "b"} {
+		t.guests = append(t.guests, t.newProcess(app, "guest", "", 16, 3))
 	}
 	for i, id := range []string{"one", "two"} {
 		p := t.newProcess("c", id, t.dsns[i%len(t.dsns)], 16, uint64(4+i))

@@ -88,16 +88,6 @@ func (t *torture) begin(ctx context.Context, start func(context.Context, string,
 		return err
 	}
 	dice := rand.New(rand.NewPCG(t.seed, 4))
-	t.from = time.Now().Add(5 * time.Second)
-	t.until = t.from.Add(t.duration)
-	for _, name := range []string{"a", "b"} {
-		if err := t.addApp(ctx, name, lastingJobs(dice, t.from, t.until)); err != nil {
-			return fmt.Errorf("app %s: %w", name, err)
-		}
-	}
-	if err := t.addCalmApps(ctx, dice); err != nil {
-		return err
-	}
 	t.records = newRecords(t.dir)
 	t.judge = newJudge(t)
 	for _, w := range []struct {
@@ -108,7 +98,37 @@ func (t *torture) begin(ctx context.Context, start func(context.Context, string,
 			return err
 		}
 	}
-	return t.addCalmWorkers() //nolint:contextcheck // likewise
+	if err := t.addCalmWorkers(); err != nil { //nolint:contextcheck // likewise
+		return err
+	}
+	if err := t.awaitWorkers(ctx); err != nil {
+		return err
+	}
+	t.from = time.Now().Add(5 * time.Second)
+	t.until = t.from.Add(t.duration)
+	for _, name := range []string{"a", "b"} {
+		if err := t.addApp(ctx, name, lastingJobs(dice, t.from, t.until)); err != nil {
+			return fmt.Errorf("app %s: %w", name, err)
+		}
+	}
+	return t.addCalmApps(ctx, dice)
+}
+
+// awaitWorkers waits until all have joined: a machine that has much to do takes a while.
+func (t *torture) awaitWorkers(ctx context.Context) error {
+	for limit := time.Now().Add(time.Minute); ; {
+		said, err := t.records.said()
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		if !slices.ContainsFunc(slices.Concat(t.processes, t.calm), func(p *process) bool { return !hasJoined(said, p, now) }) {
+			return nil
+		}
+		if now.After(limit) || !sleepUntil(ctx, now.Add(100*time.Millisecond)) {
+			return errors.Join(errors.New("the workers have not joined within a minute"), context.Cause(ctx))
+		}
+	}
 }
 
 func (t *torture) openDatabase(ctx context.Context) error {
@@ -131,6 +151,9 @@ func (t *torture) openDatabase(ctx context.Context) error {
 	t.db = sql.OpenDB(&anyServer{t: t})
 	t.db.SetMaxIdleConns(4)
 	if _, err = schema.Up(ctx, t.db, schema.DefaultPrefix); err != nil {
+		return err
+	}
+	if err := t.prepareTables(ctx); err != nil {
 		return err
 	}
 	return t.makeProbe(ctx)
