@@ -73,7 +73,7 @@ func kinds() []kind {
 }
 
 // notYet are the kinds that the engine is known not to be up to. They come only when they are asked for.
-var notYet = []string{"poison", "small pool"}
+var notYet = []string{"poison"}
 
 // kindsCalled are the kinds whose name contains a text.
 func kindsCalled(text string) []kind {
