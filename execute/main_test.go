@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"os"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -172,6 +173,34 @@ func (f *tables) handBackFires(store *Store, who Instance, claims []Move) {
 	again, err := store.HandBackFires(f.t.Context(), who, claims)
 	require.NoError(f.t, err)
 	require.Empty(f.t, again)
+}
+
+// counting gives the store a single connection, and returns what reads how many rows, of all and of those read in a scan, the
+// server has handed to its session.
+func (f *tables) counting() (read, scanned func() int64) {
+	f.t.Helper()
+	link, err := schema.Dial(f.dsn)
+	require.NoError(f.t, err)
+	one := link.Pool(1)
+	f.t.Cleanup(func() { _ = one.Close() })
+	f.store = NewStore(one, schema.DefaultPrefix, "a")
+	count := func(which func(name string) bool) func() int64 {
+		return func() (sum int64) {
+			var status []struct {
+				Name  string `db:"Variable_name"`
+				Value int64  `db:"Value"`
+			}
+			require.NoError(f.t, one.SelectContext(f.t.Context(), &status, `SHOW SESSION STATUS LIKE 'Handler\_read%'`))
+			for _, s := range status {
+				if which(strings.ToLower(s.Name)) {
+					sum += s.Value
+				}
+			}
+			return sum
+		}
+	}
+	const next = "handler_read_rnd_next"
+	return count(func(name string) bool { return name != next }), count(func(name string) bool { return name == next })
 }
 
 // dropChecks has the server take any value, as one without CHECK constraints does.

@@ -83,7 +83,7 @@ func TestATinyBenchmark(t *testing.T) {
 
 func TestAnUnknownPart(t *testing.T) {
 	_, err := Run(t.Context(), Options{Parts: []string{"flor"}})
-	require.ErrorContains(t, err, `"flor": want some of floor, claims`)
+	require.ErrorContains(t, err, `"flor": want some of floor, distance, claims`)
 }
 
 // A machine that keeps up with a number of fires a second, and starts as many when there are more.
