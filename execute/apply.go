@@ -34,6 +34,10 @@ type Applied struct {
 	Refused []RefusedMove
 
 	Clock ClockReading
+
+	// later is what went wrong after a packet had been committed. Such an error says nothing about the packet: it is not to be
+	// carried out again.
+	later error
 }
 
 // RefusedMove is a move that the server refused for reasons of its row alone.
@@ -58,7 +62,7 @@ func (c *ClockReading) scan(r *sqlx.Rows) error {
 func (a *Applied) add(b Applied) {
 	a.Moved, a.Runs, a.Skipped = append(a.Moved, b.Moved...), append(a.Runs, b.Runs...), append(a.Skipped, b.Skipped...)
 	a.InDoubt, a.PendingInDoubt = append(a.InDoubt, b.InDoubt...), append(a.PendingInDoubt, b.PendingInDoubt...)
-	a.Refused = append(a.Refused, b.Refused...)
+	a.Refused, a.later = append(a.Refused, b.Refused...), errors.Join(a.later, b.later)
 	if !b.Clock.Server.IsZero() {
 		a.Clock = b.Clock
 	}
@@ -115,7 +119,7 @@ func (s *Store) apply(ctx context.Context, t terms, moves []Move) (all Applied, 
 		}
 	}
 	slices.SortFunc(all.Runs, byFireTime)
-	return all, err
+	return all, errors.Join(err, all.later)
 }
 
 // chunkMoves parts moves so that none of the parts, unless of one move, inserts more rows than most.
@@ -267,9 +271,9 @@ func (s *Store) applyPacket(ctx context.Context, t terms, moves []Move, careful 
 	if err != nil {
 		return Applied{}, err
 	}
-	applied, err := s.started(ctx, t.who, token, moves, won)
-	applied.Clock = clock
-	return applied, err
+	applied, later := s.started(ctx, t.who, token, moves, won)
+	applied.Clock, applied.later = clock, errors.Join(applied.later, later)
+	return applied, nil
 }
 
 // packetBuilder adds statements with IN (?) to a packet, and keeps the first error.

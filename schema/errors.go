@@ -27,20 +27,21 @@ const (
 )
 
 // Retryable tells whether the server rolled a transaction back because of others, so that running
-// it again may work: deadlock, lock wait timeout, record changed. COMMIT can return these too.
+// it again may work: deadlock, lock wait timeout, record changed. COMMIT can return these too. An error that came after a COMMIT
+// (ErrCommitUnknown) says nothing about the transaction, whatever its number.
 func Retryable(err error) bool {
-	return isNumber(err, erDeadlock, erLockWaitTimeout, erRecordChanged)
+	return !errors.Is(err, ErrCommitUnknown) && isNumber(err, erDeadlock, erLockWaitTimeout, erRecordChanged)
 }
 
 // Locked tells whether a row was not to be had because another transaction holds it, and has held it for longer than
 // the session waits. The transaction may still be open.
-func Locked(err error) bool { return isNumber(err, erLockWaitTimeout) }
+func Locked(err error) bool { return Retryable(err) && isNumber(err, erLockWaitTimeout) }
 
 // RowFault tells whether the server refused a statement because of the values in some row, its own or a new one: out of
 // range, of the wrong character set, against a constraint. The other rows of the statement would have been taken.
 func RowFault(err error) bool {
 	var e *mysql.MySQLError
-	if !errors.As(err, &e) {
+	if errors.Is(err, ErrCommitUnknown) || !errors.As(err, &e) {
 		return false
 	}
 	class := string(e.SQLState[:2])

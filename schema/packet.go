@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -143,7 +144,7 @@ func readSets(ctx context.Context, conn *sqlx.Conn, text string, args []any, set
 	var scanned error // a row that cannot be read does not keep the others from being so: COMMIT comes later
 	for i, scan := range sets {
 		if i > 0 && !rows.NextResultSet() {
-			return seen, errors.Join(rows.Err(), errShort)
+			return seen, cmp.Or(rows.Err(), errShort)
 		}
 		set := &sqlx.Rows{Rows: rows.Rows, Mapper: rows.Mapper} // of its own: it remembers the columns
 		for set.Next() {
