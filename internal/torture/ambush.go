@@ -117,7 +117,7 @@ func (a *ambush) spring(stub *toxics.ToxicStub, chunk *stream.StreamChunk) {
 		chunk.Data = refuseCommit(chunk.Data)
 	}
 	stub.Output <- chunk
-	time.Sleep(rand.N(5 * time.Millisecond)) // the server is somewhere in the middle
+	<-time.After(rand.N(5 * time.Millisecond)) // the server is somewhere in the middle
 }
 
 // lockWait is what a server answers to a statement that has waited too long for a lock; the transaction stays open.

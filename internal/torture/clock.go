@@ -139,6 +139,21 @@ func (c *serverClock) stepped(from, until time.Time) bool {
 	return false
 }
 
+// skipped tells whether a time by the database's clock never was, because it stepped forth over it.
+func (c *serverClock) skipped(theirs time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := time.Duration(0)
+	for _, change := range c.changes {
+		before, after := change.from.Add(last-stepping), change.from.Add(change.offset+stepping)
+		if change.offset > last && theirs.After(before) && theirs.Before(after) {
+			return true
+		}
+		last = change.offset
+	}
+	return false
+}
+
 // twice tells whether a time by the database's clock came twice, or nearly so, because it stepped back: nobody can say which one
 // a stamp means.
 func (c *serverClock) twice(theirs time.Time) bool {

@@ -13,6 +13,7 @@ import (
 const (
 	onTime     = 1500 * time.Millisecond // a start, after its fire, where nothing is wrong: an owner that is away is waited for that long
 	switchTime = 2 * time.Second         // a switch, until it is answered
+	catchUp    = 30 * time.Second        // in which what a clock stepped over is carried out, and what comes after it behind it
 	joinTime   = 5 * time.Second         // a new process, until it has joined
 	enough     = 32                      // slots of those that are well, for all of an app's fires
 )
@@ -66,7 +67,8 @@ func (j *judge) tardy(accounts []*account) (found []finding) {
 }
 
 func (t *torture) shouldBeOnTime(a *account, from, until time.Time) bool {
-	if t.serverDown.touch(from, until) || t.changing.touch(from, until) || t.clock.stepped(from, until) || t.crowds.touch(from, until) ||
+	if t.serverDown.touch(from, until) || t.changing.touch(from, until) || t.clock.stepped(from.Add(-catchUp), until) || t.clock.skipped(a.fire()) ||
+		t.crowds.touch(from, until) ||
 		t.locks.onExecute(a.app, a.Execute, from, until) || from.Before(t.from) {
 		return false
 	}

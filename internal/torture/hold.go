@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -154,7 +155,7 @@ func (t *torture) leaveOpen(ctx context.Context, one *lock, last time.Duration, 
 func (t *torture) anyID(ctx context.Context, f fault, query, app string) (id int64) {
 	t.try(ctx, "find a row", func(ctx context.Context) error {
 		err := t.db.QueryRowContext(ctx, query+` ORDER BY MOD(ID * 7919, ?) LIMIT 1`, app, 11+f.dice.IntN(1000)).Scan(&id)
-		if err == sql.ErrNoRows { //nolint:errorlint // Scan returns it as it is
+		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
 		return err

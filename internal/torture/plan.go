@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -72,18 +71,10 @@ func kinds() []kind {
 	}
 }
 
-// notYet are the kinds that the engine is known not to be up to. They come only when they are asked for.
-var notYet = []string{"poison"}
-
 // kindsCalled are the kinds whose name contains a text.
 func kindsCalled(text string) []kind {
-	return slices.DeleteFunc(kinds(), func(k kind) bool {
-		return !strings.Contains(k.name, text) || text == "" && os.Getenv(knownToFail) == "" && slices.Contains(notYet, k.name)
-	})
+	return slices.DeleteFunc(kinds(), func(k kind) bool { return !strings.Contains(k.name, text) })
 }
-
-// knownToFail is set to have all kinds of faults come, and to run tests of what the engine is known to do wrong.
-const knownToFail = "QRTZ_TORTURE_KNOWN"
 
 // plan draws the sequence of faults. The same seed, length and pace make the same plan. Some kind must contain only.
 func plan(seed uint64, length time.Duration, p pace, only string) []fault {

@@ -24,10 +24,13 @@ func underTest(t *testing.T) *torture {
 		t.Skip("it starts a server")
 	}
 	_ = mysql.SetLogger(silence{})
-	dir, err := os.MkdirTemp("", "qrtz-torture-") // shorter than t.TempDir, for the server's socket
+	dir, err := os.MkdirTemp("", "qrtz-torture-") //nolint:usetesting // shorter than t.TempDir, for the server's socket
 	require.NoError(t, err)
 	one := newTorture(dir, time.Minute, 1, "", newTimeline(io.Discard))
-	t.Cleanup(func() { require.NoError(t, one.end(context.Background()), os.RemoveAll(dir)) })
+	t.Cleanup(func() {
+		require.NoError(t, one.end(context.Background()))
+		require.NoError(t, os.RemoveAll(dir))
+	})
 	one.servers, err = startServer(t.Context(), dir+"/db", nil)
 	require.NoError(t, err)
 	one.down = make([]bool, 1)
