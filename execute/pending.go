@@ -169,22 +169,22 @@ type Claimed struct {
 
 // ClaimPending wins the pending runs it can. As with Claim, what others won, hold locked or have changed is missing from the
 // result; so is a run that must be the only one of its job while another goes. Those that somebody has asked to be
-// cancelled end as CANCELLED.
+// cancelled end as CANCELLED. What takes longer than claimFor is left for the next claim.
 func (s *Store) ClaimPending(ctx context.Context, who Instance, runs []PendingRun) (all Claimed, err error) {
 	if err := s.dropCancelled(ctx, runs); err != nil {
 		return all, fmt.Errorf("claim pending runs: %w", err)
 	}
 	runs = slices.DeleteFunc(slices.Clone(runs), func(r PendingRun) bool { return r.Cancelled })
 	slices.SortFunc(runs, func(a, b PendingRun) int { return cmp.Compare(a.ID, b.ID) })
-	for some := range slices.Chunk(runs, carefulBatch) {
+	err = s.lightBatches(ctx, runs, func(some []PendingRun) error {
 		claimed, err := s.claimPendingPacket(ctx, who, some)
 		all.Runs, all.InDoubt, all.Clock = append(all.Runs, claimed.Runs...), append(all.InDoubt, claimed.InDoubt...), claimed.Clock
-		if err != nil {
-			slices.SortFunc(all.Runs, byFireTime)
-			return all, fmt.Errorf("claim pending runs: %w", err)
-		}
-	}
+		return err
+	})
 	slices.SortFunc(all.Runs, byFireTime)
+	if err != nil {
+		return all, fmt.Errorf("claim pending runs: %w", err)
+	}
 	return all, nil
 }
 

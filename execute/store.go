@@ -21,6 +21,7 @@ type Store struct {
 	app       string
 	schedules Schedules
 	lockMet   atomic.Int64 // when a claim last met a lock, in ns since the epoch
+	weighing  atomic.Int64 // how many runs' data is measured by one statement; 0: as many as at first
 	deriving  *derivation  // a walk that was cut off; only DeriveJobStates uses it
 	cleaning  cleaning     // only CleanHistory uses it
 	stranded  *runCursor   // how far StuckRuns has come; nil: it begins again

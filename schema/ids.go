@@ -21,7 +21,7 @@ func ExplainNoID(err error, prefix Prefix, table string) error {
 		return err
 	}
 	table = prefix.SQL(table)
-	return fmt.Errorf("%w: %s has no ID left, because some row had the greatest one: DELETE FROM %s WHERE ID >= 9000000000000000000; ALTER TABLE %s AUTO_INCREMENT = 1 "+
+	return fmt.Errorf("%w: %s has no ID left, because some row had the greatest one (if none had, another transaction kept its end locked: try again): DELETE FROM %s WHERE ID >= 9000000000000000000; ALTER TABLE %s AUTO_INCREMENT = 1 "+
 		"(the server makes that one more than the greatest ID that is left)", err, table, table, table)
 }
 
