@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
@@ -195,10 +196,45 @@ func (c *link) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 }
 
 func (c *link) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	if b, ok := c.Conn.(driver.ConnBeginTx); ok {
-		return b.BeginTx(ctx, opts)
+	b, ok := c.Conn.(driver.ConnBeginTx)
+	if !ok {
+		return nil, errors.New("the driver does not let a transaction choose its isolation level")
 	}
-	return nil, errors.New("the driver does not let a transaction choose its isolation level")
+	tx, err := b.BeginTx(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &boundTx{Tx: tx, conn: c, ctx: ctx}, nil
+}
+
+// boundTx is a transaction whose end does not take longer than its context allows. The driver's own would wait for an answer on a
+// dead line until the operating system gives up, which takes a quarter of an hour.
+type boundTx struct {
+	driver.Tx
+	conn *link
+	ctx  context.Context
+}
+
+func (tx *boundTx) Commit() error { return tx.end(tx.ctx, `COMMIT`, tx.Tx.Commit) }
+
+func (tx *boundTx) Rollback() error {
+	ctx, cancel := rollingBack(tx.ctx)
+	defer cancel()
+	return tx.end(ctx, `ROLLBACK`, tx.Tx.Rollback)
+}
+
+func (tx *boundTx) end(ctx context.Context, statement string, otherwise func() error) error {
+	_, err := tx.conn.ExecContext(ctx, statement, nil)
+	if errors.Is(err, driver.ErrSkip) {
+		return otherwise()
+	}
+	return err
+}
+
+// rollingBack is the context for taking back a transaction whose own may have ended. If that is not answered in time, the
+// connection is closed, which does the same.
+func rollingBack(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 }
 
 func (c *link) Ping(ctx context.Context) error {

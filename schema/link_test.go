@@ -1,11 +1,17 @@
 package schema
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -154,5 +160,75 @@ func TestTheServerEndsATransactionThatIsLeftIdle(t *testing.T) {
 			require.NoError(t, err)
 			assert.Less(t, time.Since(began), 3*time.Second)
 		})
+	}
+}
+
+// hole is a line that dies when a text is sent through it: what is sent from then on gets no answer.
+type hole struct {
+	net.Conn
+	at     *atomic.Value // string
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (h *hole) Write(b []byte) (int, error) {
+	if at := h.at.Load().(string); at != "" && (bytes.HasSuffix(b, []byte(at)) || bytes.Contains(b, []byte(at+";"))) {
+		return len(b), nil
+	}
+	return h.Conn.Write(b)
+}
+
+func (h *hole) Read(b []byte) (int, error) {
+	n, err := h.Conn.Read(b)
+	if err != nil && h.at.Load() != "" {
+		<-h.closed // the server has ended the session, but nobody here learns it
+	}
+	return n, err
+}
+
+func (h *hole) Close() error {
+	h.once.Do(func() { close(h.closed) })
+	return h.Conn.Close()
+}
+
+func (h *hole) SetDeadline(t time.Time) error { return nil }
+
+func TestADeadLineIsGivenUpWhenTheContextEnds(t *testing.T) {
+	cfg, err := mysql.ParseDSN(testdb.DSN(t))
+	require.NoError(t, err)
+	var at atomic.Value
+	at.Store("")
+	network := cfg.Net
+	mysql.RegisterDialContext("hole", func(ctx context.Context, addr string) (net.Conn, error) {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, network, addr)
+		return &hole{Conn: conn, at: &at, closed: make(chan struct{})}, err
+	})
+	cfg.Net = "hole"
+	for name, db := range links(t, cfg.FormatDSN()) {
+		for _, statement := range []string{"COMMIT", "ROLLBACK"} {
+			t.Run(name+", "+statement, func(t *testing.T) {
+				require.NoError(t, db.PingContext(t.Context()))
+				defer at.Store("")
+				at.Store(statement)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				ended := make(chan error, 1)
+				go func() {
+					ended <- InPacket(ctx, db, func(p *Packet) error {
+						if p.Exec(`DO 1`); statement == "ROLLBACK" {
+							p.Exec(`UPDATE NOWHERE SET V = 1`)
+						}
+						return nil
+					})
+				}()
+				select {
+				case err := <-ended:
+					assert.Equal(t, statement == "COMMIT", errors.Is(err, ErrCommitUnknown), "%v", err)
+				case <-time.After(6 * time.Second):
+					t.Fatal("it still waits for an answer")
+				}
+			})
+		}
 	}
 }

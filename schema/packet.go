@@ -172,7 +172,9 @@ func rollback(ctx context.Context, conn *sqlx.Conn, end string) error {
 	if end != "" {
 		end = "; " + end
 	}
-	if _, err := conn.ExecContext(context.WithoutCancel(ctx), `ROLLBACK`+end); err != nil {
+	ctx, cancel := rollingBack(ctx)
+	defer cancel()
+	if _, err := conn.ExecContext(ctx, `ROLLBACK`+end); err != nil {
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // a connection that is closed rolls back, too
 	}
 	return nil
@@ -187,7 +189,9 @@ func (p *Packet) inSteps(ctx context.Context, conn *sqlx.Conn, link linked) erro
 				return err
 			}
 			defer func() {
-				if _, err := conn.ExecContext(context.WithoutCancel(ctx), end); err != nil {
+				ctx, cancel := rollingBack(ctx)
+				defer cancel()
+				if _, err := conn.ExecContext(ctx, end); err != nil {
 					_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 				}
 			}()
