@@ -154,7 +154,7 @@ func (t *torture) leaveOpen(ctx context.Context, one *lock, last time.Duration, 
 // anyID picks one of the ids that a query finds for an app; 0 if there is none.
 func (t *torture) anyID(ctx context.Context, f fault, query, app string) (id int64) {
 	t.try(ctx, "find a row", func(ctx context.Context) error {
-		err := t.db.QueryRowContext(ctx, query+` ORDER BY MOD(ID * 7919, ?) LIMIT 1`, app, 11+f.dice.IntN(1000)).Scan(&id)
+		err := t.db.QueryRowContext(ctx, `SELECT ID FROM (`+query+`) X ORDER BY MOD(ID * 7919, ?) LIMIT 1`, app, 11+f.dice.IntN(1000)).Scan(&id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}

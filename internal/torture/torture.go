@@ -201,7 +201,7 @@ func (t *torture) addWorker(app, id string, workers int, seed uint64) error {
 func (t *torture) newProcess(app, id, dsn string, workers int, seed uint64) *process {
 	cfg := t.pace.config
 	return &process{app: app, id: id, dir: t.dir, spec: workerSpec{
-		DSN: dsn, App: app, ID: id, Workers: workers, Seed: seed, NodeTimeout: t.pace.nodeTimeout(),
+		DSN: dsn, Borrows: id == "n2" || id == "small", App: app, ID: id, Workers: workers, Seed: seed, NodeTimeout: t.pace.nodeTimeout(),
 		Poll: cfg.PollInterval, Misfire: cfg.MisfireInterval, MisfireAfter: cfg.MisfireAfter, Drain: cfg.DrainTimeout,
 	}}
 }

@@ -32,6 +32,7 @@ type workerSpec struct {
 	Poll, Misfire, MisfireAfter, NodeTimeout, Drain time.Duration
 
 	Pool      int  `json:",omitempty"` // connections at most; 0 for as many as it likes
+	Borrows   bool `json:",omitempty"` // its scheduler takes its connections out of the pool, so that transactions go step by step
 	Namespace bool `json:",omitempty"` // process ids are its own
 
 	Record string // file for the handlers' own account
@@ -39,8 +40,12 @@ type workerSpec struct {
 }
 
 func (s workerSpec) config(log *zerolog.Logger) qrtz.Config {
+	own := s.DSN
+	if s.Borrows {
+		own = ""
+	}
 	return qrtz.Config{
-		App: s.App, NodeID: s.ID, Workers: s.Workers,
+		App: s.App, DSN: own, NodeID: s.ID, Workers: s.Workers,
 		PollInterval: s.Poll, MisfireInterval: s.Misfire, MisfireAfter: s.MisfireAfter, NodeTimeout: s.NodeTimeout, DrainTimeout: s.Drain,
 		Logger: log, Wall: jumpingClock(s.Seed),
 	}
