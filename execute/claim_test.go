@@ -2,6 +2,7 @@ package execute
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -148,6 +149,23 @@ func TestALockedPendingRunIsLeftForTheNextClaim(t *testing.T) {
 	require.Less(t, time.Since(began), time.Second)
 	require.NoError(t, operator.Rollback())
 	require.Len(t, f.claimWaiting(who, f.allIDs()...), 2)
+}
+
+// What the server refuses for the sake of one pending run costs the others nothing.
+func TestAPendingRunThatCannotBeClaimedStandsAlone(t *testing.T) {
+	f := newTables(t)
+	who := f.join("n1")
+	var ids []int64
+	for range 20 {
+		ids = append(ids, f.pending())
+	}
+	f.exec(fmt.Sprintf(`CREATE TRIGGER NOT_THAT BEFORE UPDATE ON QRTZ_RUN FOR EACH ROW
+		IF NEW.ID = %d AND NEW.STATE = 'RUNNING' THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not that'; END IF`, ids[13]))
+	claimed, err := f.store.ClaimPending(t.Context(), who, f.pendingOf(f.store, ids...))
+	require.NoError(t, err)
+	require.Len(t, claimed.Runs, 19)
+	require.Len(t, claimed.Refused, 1)
+	require.Equal(t, ids[13], f.count(`SELECT ID FROM QRTZ_RUN WHERE STATE = 'FAILED' AND MESSAGE LIKE '%not that%'`))
 }
 
 // A claim in doubt may still be under way when it is given up. It then wins nothing.

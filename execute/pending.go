@@ -13,6 +13,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/qrtz-go/qrtz/internal/text"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -137,7 +138,7 @@ SELECT GROUP_CONCAT(ID) INTO @QRTZ_LOCKED_EXECUTES FROM QRTZ_EXECUTE FORCE INDEX
    AND NOT COALESCE(FIND_IN_SET(R.EXECUTE_ID, @QRTZ_LOCKED_EXECUTES), 0)`
 
 	raiseFencesSQL = `
-UPDATE ` + pendingTargetSQL + `
+UPDATE IGNORE ` + pendingTargetSQL + `
   STRAIGHT_JOIN QRTZ_EXECUTE E FORCE INDEX (PRIMARY) ON E.ID = R.EXECUTE_ID
    SET E.FENCE = LEAST(GREATEST(E.FENCE, R.FENCE), 8999999999999999999) + 1, E.CHANGED_AT = E.CHANGED_AT` + pendingGuardSQL
 
@@ -164,7 +165,15 @@ UPDATE QRTZ_RUN SET STATE = 'CANCELLED', FINISHED_AT = ` + schema.NowMillisSQL +
 type Claimed struct {
 	Runs    []Run        // ours to start, in order of fire time
 	InDoubt []PendingRun // the COMMIT of their claim got no answer; HandBackPending gives them up
+	Refused []Refused    // the server takes no claim of them, for what stands in their rows; they have FAILED
 	Clock   ClockReading
+}
+
+func (c *Claimed) add(more Claimed) {
+	c.Runs, c.InDoubt, c.Refused = append(c.Runs, more.Runs...), append(c.InDoubt, more.InDoubt...), append(c.Refused, more.Refused...)
+	if !more.Clock.Server.IsZero() {
+		c.Clock = more.Clock
+	}
 }
 
 // ClaimPending wins the pending runs it can. As with Claim, what others won, hold locked or have changed is missing from the
@@ -177,8 +186,8 @@ func (s *Store) ClaimPending(ctx context.Context, who Instance, runs []PendingRu
 	runs = slices.DeleteFunc(slices.Clone(runs), func(r PendingRun) bool { return r.Cancelled })
 	slices.SortFunc(runs, func(a, b PendingRun) int { return cmp.Compare(a.ID, b.ID) })
 	err = s.lightBatches(ctx, runs, func(some []PendingRun) error {
-		claimed, err := s.claimPendingPacket(ctx, who, some)
-		all.Runs, all.InDoubt, all.Clock = append(all.Runs, claimed.Runs...), append(all.InDoubt, claimed.InDoubt...), claimed.Clock
+		claimed, err := s.claimPendingApart(ctx, who, some)
+		all.add(claimed)
 		return err
 	})
 	slices.SortFunc(all.Runs, byFireTime)
@@ -187,6 +196,33 @@ func (s *Store) ClaimPending(ctx context.Context, who Instance, runs []PendingRu
 	}
 	return all, nil
 }
+
+// claimPendingApart finds the runs that the server refuses for what stands in their rows. They end, since they could be
+// claimed by nobody else either.
+func (s *Store) claimPendingApart(ctx context.Context, who Instance, runs []PendingRun) (Claimed, error) {
+	claimed, err := s.claimPendingPacket(ctx, who, runs)
+	switch {
+	case !schema.RowFault(err):
+		return claimed, err
+	case len(runs) > 1:
+		half := len(runs) / 2
+		claimed, err = s.claimPendingApart(ctx, who, runs[:half])
+		if err != nil {
+			return claimed, err
+		}
+		second, err := s.claimPendingApart(ctx, who, runs[half:])
+		claimed.add(second)
+		return claimed, err
+	default:
+		why := text.Clip(text.ASCII("the server refuses its claim: "+err.Error()), 500)
+		refused := Refused{Run: Run{ID: runs[0].ID, JobID: runs[0].JobID, Class: runs[0].Class}, Err: err}
+		refused.Stored = s.execAlone(ctx, refusePendingSQL, why, runs[0].ID) == nil
+		return Claimed{Refused: []Refused{refused}}, nil
+	}
+}
+
+const refusePendingSQL = `
+UPDATE QRTZ_RUN SET STATE = 'FAILED', FINISHED_AT = ` + schema.NowMillisSQL + `, MESSAGE = ? WHERE ID = ? AND STATE = 'PENDING'`
 
 func (s *Store) dropCancelled(ctx context.Context, runs []PendingRun) error {
 	var ids []int64

@@ -198,6 +198,9 @@ func (p *Poller) claimPending(ctx context.Context, now time.Time) error {
 	p.cluster.Note(claimed.Clock)
 	p.pool.Release(slots - len(claimed.Runs))
 	p.doubts.pending(who, claimed.InDoubt)
+	for _, r := range claimed.Refused {
+		p.cfg.Log.Error().Err(r.Err).Int64("run", r.Run.ID).Bool("ended", r.Stored).Msg("the server refuses the claim of this run")
+	}
 	p.start(execute.Applied{Runs: claimed.Runs})
 	return err
 }
