@@ -24,7 +24,10 @@ UPDATE IGNORE QRTZ_NODE N
   STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID
    SET R.STATE = 'RUNNING', R.OVERLAP_KEY = R.JOB_ID, R.HOST_IP = ?, R.INSTANCE = ?, R.CLAIM_TOKEN = ?, R.CLAIMED_AT = ` + schema.NowMillisSQL + `
  WHERE N.APPLICATION = ? AND N.HOST_IP = ? AND N.INSTANCE = ? AND FIND_IN_SET(V.ID, @QRTZ_FREE)
-   AND R.STATE = 'PENDING' AND R.FENCE = V.FENCE0`
+   AND R.STATE = 'PENDING' AND R.FENCE = V.FENCE0 AND NOT COALESCE(FIND_IN_SET(R.JOB_ID, @QRTZ_BUSY), 0)`
+
+	// A key that is there need not be tried: whoever holds the row that has it, and is about to end it, would be waited for.
+	busyKeysSQL = `SELECT GROUP_CONCAT(OVERLAP_KEY) INTO @QRTZ_BUSY FROM QRTZ_RUN WHERE OVERLAP_KEY IN (?)`
 
 	freeRunsSQL = `
 SELECT GROUP_CONCAT(F.ID) INTO @QRTZ_FREE FROM (
@@ -109,9 +112,9 @@ func (s *Store) firstOfEachJob(ctx context.Context, runs []Run) (candidates []Ru
 func (s *Store) tryExclusive(ctx context.Context, who Instance, runs []Run) (started []Run, inDoubt []PendingRun, err error) {
 	runs = slices.Clone(runs)
 	slices.SortFunc(runs, func(a, b Run) int { return cmp.Compare(a.ID, b.ID) })
-	ids, rows := make([]int64, len(runs)), make([]any, 0, 2*len(runs))
+	ids, jobs, rows := make([]int64, len(runs)), make([]int64, len(runs)), make([]any, 0, 2*len(runs))
 	for i, r := range runs {
-		ids[i] = r.ID
+		ids[i], jobs[i] = r.ID, r.JobID
 		rows = append(rows, r.ID, r.Fence)
 	}
 	var token int64
@@ -121,6 +124,7 @@ func (s *Store) tryExclusive(ctx context.Context, who Instance, runs []Run) (sta
 		clear(ours)
 		build := packetBuilder{s, p, nil}
 		build.exec(freeRunsSQL, ids)
+		build.exec(busyKeysSQL, jobs)
 		table, args := values(rows, "ID", "FENCE0")
 		args = append(args, who.HostIP, who.ID, token, s.app, who.HostIP, who.ID)
 		p.Exec(s.prefix.SQL(fmt.Sprintf(startExclusiveSQL, table)), args...)

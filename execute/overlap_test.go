@@ -2,6 +2,7 @@ package execute
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -177,4 +178,21 @@ func TestAFullQueueSkipsNothingThatIsOwed(t *testing.T) {
 		require.Equal(t, id, runs[0].ID)
 		f.succeed(runs...)
 	}
+}
+
+// Somebody holds the row of a run, and with it the key of its job: to try the key would be to wait for them.
+func TestALockedRunOfOneJobHoldsUpNoFireOfAnother(t *testing.T) {
+	f := newTables(t)
+	_, e := f.exclusive(OverlapSkip, 10)
+	_, other := f.exclusive(OverlapQueue, 10)
+	who := f.join("n1")
+	first := f.claim(who, 1, e)
+	require.Len(t, first.Runs, 1)
+	defer f.holding(`DELETE FROM QRTZ_RUN WHERE ID = ?`, first.Runs[0].ID)()
+	began := time.Now()
+	won := f.claim(who, 1, first.Moved[0], other)
+	require.Len(t, won.Runs, 1)
+	require.Equal(t, other.ID, won.Runs[0].ExecuteID)
+	require.Len(t, won.Skipped, 1)
+	require.Less(t, time.Since(began), time.Second, "a lock was waited for")
 }
