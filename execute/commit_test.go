@@ -248,3 +248,22 @@ func tokenOf(moves []Move, token int64) []Move {
 	}
 	return other
 }
+
+func TestALockedRunKeepsNoOtherFireFromBeingHandedBack(t *testing.T) {
+	f := newTables(t)
+	who := f.join("n1")
+	f.addMany(5)
+	moves := claims(f.due(noon), 2)
+	won, err := f.store.Claim(t.Context(), who, moves)
+	require.NoError(t, err)
+	require.Len(t, won.Runs, 10)
+	release := f.holding(`UPDATE QRTZ_RUN SET MESSAGE = 'x' WHERE ID = ?`, won.Runs[2].ID)
+	again, err := f.store.HandBackFires(t.Context(), who, moves)
+	require.NoError(t, err)
+	require.Len(t, again, 1)
+	require.Equal(t, won.Runs[2].ExecuteID, again[0].Execute.ID)
+	require.Equal(t, int64(8), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'PENDING'`))
+	release()
+	f.handBackFires(f.store, who, again)
+	require.Equal(t, int64(10), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'PENDING'`))
+}

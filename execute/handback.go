@@ -91,20 +91,67 @@ func (s *Store) HandBackFires(ctx context.Context, who Instance, claims []Move) 
 	}), nil
 }
 
-const unlockedExecutesSQL = `SELECT ID FROM QRTZ_EXECUTE FORCE INDEX (PRIMARY) WHERE ID IN (?) FOR UPDATE SKIP LOCKED`
+const (
+	unlockedExecutesSQL = `SELECT ID FROM QRTZ_EXECUTE FORCE INDEX (PRIMARY) WHERE ID IN (?) FOR UPDATE SKIP LOCKED`
 
-// unlocked are those of some claims whose executes nobody has locked.
+	runsOfFiresSQL = `
+SELECT R.ID, R.EXECUTE_ID FROM %s F
+  STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (QRTZ_RUN_FIRE) ON R.EXECUTE_ID = F.ID AND R.FIRE_TIME = F.FIRE AND R.ATTEMPT = 1`
+)
+
+// unlocked are those of some claims of which nobody has locked the execute, or a run.
 func (s *Store) unlocked(ctx context.Context, claims []Move) (free []Move, err error) {
 	var ids []int64
 	if err := s.selectRows(ctx, s.db, &ids, unlockedExecutesSQL, executeIDs(claims)); err != nil {
 		return nil, err
 	}
+	held, err := s.withLockedRuns(ctx, claims)
+	if err != nil {
+		return nil, err
+	}
 	for _, m := range claims {
-		if slices.Contains(ids, m.Execute.ID) {
+		if slices.Contains(ids, m.Execute.ID) && !slices.Contains(held, m.Execute.ID) {
 			free = append(free, m)
 		}
 	}
 	return free, nil
+}
+
+// withLockedRuns are the executes of which somebody has locked a run that is claimed.
+func (s *Store) withLockedRuns(ctx context.Context, claims []Move) (executes []int64, err error) {
+	table, args := firesOf(claims)
+	var runs []struct {
+		ID        int64 `db:"ID"`
+		ExecuteID int64 `db:"EXECUTE_ID"`
+	}
+	if err := s.selectRows(ctx, s.db, &runs, fmt.Sprintf(runsOfFiresSQL, table), args...); err != nil || len(runs) == 0 {
+		return nil, err
+	}
+	ids := make([]int64, len(runs))
+	for i, r := range runs {
+		ids[i] = r.ID
+	}
+	var free []int64
+	if err := s.selectRows(ctx, s.db, &free, unlockedSQL, ids); err != nil {
+		return nil, err
+	}
+	for _, r := range runs {
+		if _, found := slices.BinarySearch(free, r.ID); !found {
+			executes = append(executes, r.ExecuteID)
+		}
+	}
+	return executes, nil
+}
+
+// firesOf is a table of the fires of claims.
+func firesOf(claims []Move) (table string, args []any) {
+	var fires []any
+	for _, m := range claims {
+		for _, r := range m.Runs {
+			fires = append(fires, m.Execute.ID, m.token, r.FireTime.UnixMilli())
+		}
+	}
+	return values(fires, "ID", "TOKEN", "FIRE")
 }
 
 func executeIDs(moves []Move) []int64 {
@@ -117,13 +164,7 @@ func executeIDs(moves []Move) []int64 {
 
 func (s *Store) handBackFires(ctx context.Context, who Instance, claims []Move) error {
 	ids := executeIDs(claims)
-	var fires []any
-	for _, m := range claims {
-		for _, r := range m.Runs {
-			fires = append(fires, m.Execute.ID, m.token, r.FireTime.UnixMilli())
-		}
-	}
-	table, args := values(fires, "ID", "TOKEN", "FIRE")
+	table, args := firesOf(claims)
 	return schema.InPacket(ctx, s.db, func(p *schema.Packet) error {
 		build := packetBuilder{s, p, nil}
 		build.sel(func(*sqlx.Rows) error { return nil }, lockExecutesSQL, ids)
