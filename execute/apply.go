@@ -269,7 +269,7 @@ func (s *Store) applyPacket(ctx context.Context, t terms, moves []Move, careful 
 		return Applied{InDoubt: moves}, err
 	}
 	if err != nil {
-		return Applied{}, err
+		return Applied{}, schema.ExplainNoID(err, s.prefix, "QRTZ_RUN")
 	}
 	applied, later := s.started(ctx, t.who, token, moves, won)
 	applied.Clock, applied.later = clock, errors.Join(applied.later, later)

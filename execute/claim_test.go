@@ -168,6 +168,24 @@ func TestAPendingRunThatCannotBeClaimedStandsAlone(t *testing.T) {
 	require.Equal(t, ids[13], f.count(`SELECT ID FROM QRTZ_RUN WHERE STATE = 'FAILED' AND MESSAGE LIKE '%not that%'`))
 }
 
+// A row with the greatest ID leaves no room for others. Nothing is claimed then, and nothing is passed over.
+func TestWithoutAnIDNothingIsClaimed(t *testing.T) {
+	f := newTables(t)
+	f.addMany(3)
+	who := f.join("n1")
+	read := f.due(noon)
+	f.exec(`INSERT INTO QRTZ_RUN (ID, APPLICATION, JOB_ID, STATE, FINISHED_AT) VALUES (9223372036854775807, 'a', ?, 'SUCCEEDED', 1)`, f.job)
+	for _, n := range []int{1, 3} {
+		won, err := f.store.Claim(t.Context(), who, claims(read[:n], 1))
+		require.ErrorContains(t, err, "QRTZ_RUN has no ID left")
+		require.Empty(t, won.Moved)
+	}
+	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE FENCE <> 0 OR STATE <> 'EXECUTING'`))
+	f.exec(`DELETE FROM QRTZ_RUN WHERE ID >= 9000000000000000000`)
+	f.exec(`ALTER TABLE QRTZ_RUN AUTO_INCREMENT = 1`)
+	require.Len(t, f.claim(who, 1, read...).Runs, 3)
+}
+
 // A claim in doubt may still be under way when it is given up. It then wins nothing.
 func TestAClaimThatArrivesAfterItWasGivenUpWinsNothing(t *testing.T) {
 	f := newTables(t)

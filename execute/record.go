@@ -23,16 +23,21 @@ const writesRowSQL = `(J.ID IS NULL OR J.HISTORY <> 'NONE' OR J.OVERLAP <> 'ALLO
 // exclusiveSQL tells whether only one run of a job may go at a time. Such a run begins as PENDING, whoever claims it.
 const exclusiveSQL = `COALESCE(J.OVERLAP <> 'ALLOW', 0)`
 
-// recordSQL inserts the rows of the moves that carry our token. A fire that has a run already keeps it: somebody turned
-// the execute back by SQL.
+// keepOldRunSQL has a fire that has a run already keep it: somebody turned the execute back by SQL. If it is another row that is
+// in the way, the one with the greatest ID there is, behind which no other has room, the statement fails
+// (schema.ExplainNoID): a fire that was passed over would leave no trace.
+const keepOldRunSQL = `
+    ON DUPLICATE KEY UPDATE QRTZ_RUN.ID = IF(QRTZ_RUN.EXECUTE_ID = VALUES(EXECUTE_ID) AND QRTZ_RUN.FIRE_TIME = VALUES(FIRE_TIME), QRTZ_RUN.ID,
+                                            (SELECT 1 UNION SELECT 2))`
+
+// recordSQL inserts the rows of the moves that carry our token.
 const recordSQL = `
 INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE, AVAILABLE_AT, HOST_IP, INSTANCE, FENCE, CLAIM_TOKEN,
        CLAIMED_AT, FINISHED_AT, LAST_FIRE_TIME, FIRE_COUNT, MESSAGE)
 SELECT ?, X.PID, X.ID, X.FIRE, X.STATE1, X.FIRE, IF(X.STATE1 = 'RUNNING', ?, NULL), IF(X.STATE1 = 'RUNNING', ?, NULL), X.FENCE, ?,
        IF(X.STATE1 = 'PENDING', NULL, ` + schema.NowMillisSQL + `), IF(X.STATE1 = 'SKIPPED', ` + schema.NowMillisSQL + `, NULL),
        X.LAST_FIRE, X.FIRES, X.MESSAGE1
-  FROM (%s) X
-    ON DUPLICATE KEY UPDATE QRTZ_RUN.ID = QRTZ_RUN.ID`
+  FROM (%s) X` + keepOldRunSQL
 
 const (
 	// oneFireSQL are the rows of claims of one fire each: it stands in the execute now.
@@ -242,8 +247,6 @@ const (
 INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE, AVAILABLE_AT)
 VALUES `
 	pendingRowSQL = `(?, ?, ?, ?, 'PENDING', ?)`
-
-	keepOldRunSQL = ` ON DUPLICATE KEY UPDATE ID = ID`
 )
 
 // runBatch is how many runs one statement inserts.
@@ -259,7 +262,7 @@ func (s *Store) insertPending(ctx context.Context, fires []NewPending) error {
 		}
 		query := insertPendingSQL + pendingRowSQL + strings.Repeat(", "+pendingRowSQL, len(some)-1) + keepOldRunSQL
 		if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(query), args...); err != nil {
-			return fmt.Errorf("insert pending runs: %w", err)
+			return fmt.Errorf("insert pending runs: %w", schema.ExplainNoID(err, s.prefix, "QRTZ_RUN"))
 		}
 	}
 	return nil

@@ -41,7 +41,7 @@ func Locked(err error) bool { return Retryable(err) && isNumber(err, erLockWaitT
 // range, of the wrong character set, against a constraint. The other rows of the statement would have been taken.
 func RowFault(err error) bool {
 	var e *mysql.MySQLError
-	if errors.Is(err, ErrCommitUnknown) || !errors.As(err, &e) {
+	if errors.Is(err, ErrCommitUnknown) || noIDLeft(err) || !errors.As(err, &e) {
 		return false
 	}
 	class := string(e.SQLState[:2])

@@ -11,6 +11,7 @@ import (
 const (
 	erAutoIncrementExhausted        = 1467
 	erAutoIncrementExhaustedMariaDB = 167
+	erSubqueryReturnsMore           = 1242 // how a claim has its INSERT fail when the row in its way is not of the same fire
 )
 
 // ExplainNoID says what to do if err is the server's answer that a table has no id left: some row had the greatest BIGINT,
@@ -27,7 +28,7 @@ func ExplainNoID(err error, prefix Prefix, table string) error {
 
 // noIDLeft recognises what servers answer: that there is no value, or that the last one is there already.
 func noIDLeft(err error) bool {
-	if isNumber(err, erAutoIncrementExhausted, erAutoIncrementExhaustedMariaDB) {
+	if isNumber(err, erAutoIncrementExhausted, erAutoIncrementExhaustedMariaDB, erSubqueryReturnsMore) {
 		return true
 	}
 	if e, ok := asServerError(err); ok && e.Number == erDuplicateEntry {
