@@ -121,6 +121,7 @@ func (s *session) run(ctx context.Context) {
 	s.drain(lasting)
 	stopLasting()
 	last.Wait()
+	s.poller.Leave(context.WithoutCancel(ctx))
 	s.leave(lasting)
 	s.events.stop()
 }

@@ -105,7 +105,7 @@ func TestCountersStayWhereTheirColumnsEnd(t *testing.T) {
 	}
 	runs := f.claimWaiting(who, f.allIDs()...)
 	require.Len(t, runs, 2)
-	require.NoError(t, f.store.HandBack(t.Context(), runs))
+	f.handBack(f.store, runs)
 	require.Len(t, f.allIDs(), 2)
 }
 
@@ -139,7 +139,7 @@ func TestALockedPendingRunIsLeftForTheNextClaim(t *testing.T) {
 	who := f.join("n1")
 	f.addMany(5)
 	won := f.claim(who, 1, f.due(noon)...)
-	require.NoError(t, f.store.HandBack(t.Context(), won.Runs))
+	f.handBack(f.store, won.Runs)
 	operator := f.MustBegin()
 	defer func() { _ = operator.Rollback() }()
 	operator.MustExec(`UPDATE QRTZ_EXECUTE SET STATE = 'PAUSED' WHERE ID = ?`, won.Runs[1].ExecuteID)
@@ -186,6 +186,28 @@ func TestWithoutAnIDNothingIsClaimed(t *testing.T) {
 	require.Len(t, f.claim(who, 1, read...).Runs, 3)
 }
 
+// One locked row keeps no other run from being handed back.
+func TestALockedRunIsHandedBackLater(t *testing.T) {
+	f := newTables(t)
+	who := f.join("n1")
+	f.addMany(3)
+	runs := f.claim(who, 1, f.due(noon)...).Runs
+	operator := f.MustBegin()
+	defer func() { _ = operator.Rollback() }()
+	operator.MustExec(`UPDATE QRTZ_RUN SET MESSAGE = 'x' WHERE ID = ?`, runs[1].ID)
+	again, err := f.store.HandBack(t.Context(), append(runs, Run{ID: 12345, Token: 1}))
+	require.NoError(t, err)
+	require.Equal(t, runs[1:2], again)
+	require.Len(t, f.allIDs(), 2)
+	inDoubt := []PendingRun{{ID: runs[0].ID, fence: runs[0].Fence + 1}, {ID: runs[1].ID, token: runs[1].Token, fence: runs[1].Fence}}
+	left, err := f.store.HandBackPending(t.Context(), who, inDoubt)
+	require.NoError(t, err)
+	require.Equal(t, inDoubt[1:], left)
+	require.NoError(t, operator.Rollback())
+	f.handBack(f.store, again)
+	require.Len(t, f.allIDs(), 3)
+}
+
 // A claim in doubt may still be under way when it is given up. It then wins nothing.
 func TestAClaimThatArrivesAfterItWasGivenUpWinsNothing(t *testing.T) {
 	f := newTables(t)
@@ -199,7 +221,7 @@ func TestAClaimThatArrivesAfterItWasGivenUpWinsNothing(t *testing.T) {
 	require.Len(t, f.claim(who, 1, f.due(noon)...).Runs, 3, "read again, they are free")
 
 	run := f.pendingOf(f.store, f.pending())
-	require.NoError(t, f.store.HandBackPending(t.Context(), who, run))
+	f.handBackPending(f.store, who, run)
 	claimed, err := f.store.ClaimPending(t.Context(), who, run)
 	require.NoError(t, err)
 	require.Empty(t, claimed.Runs)

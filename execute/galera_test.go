@@ -317,7 +317,13 @@ func handBackBeforeArrival(t *testing.T, n *nodes) {
 			}
 			return err
 		}))
-		require.NoError(t, patiently(func() error { return n.stores[1].HandBack(t.Context(), runs) }))
+		require.NoError(t, patiently(func() error {
+			runs, err = n.stores[1].HandBack(t.Context(), runs)
+			if err == nil && len(runs) > 0 {
+				err = errors.New("locked")
+			}
+			return err
+		}))
 		n.settle()
 		require.Empty(t, holders(t, n.DB, "RUNNING"))
 	}

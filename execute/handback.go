@@ -21,23 +21,56 @@ const handBackSQL = `
 UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID
    SET R.STATE = 'PENDING', R.INSTANCE = NULL, R.HOST_IP = NULL, R.CLAIMED_AT = NULL, R.OVERLAP_KEY = NULL, R.CLAIM_TOKEN = NULL,
        R.FENCE = LEAST(R.FENCE, 8999999999999999999) + 1
- WHERE R.STATE = 'RUNNING' AND R.CLAIM_TOKEN = V.TOKEN AND R.INSTANCE = V.HOLDER OR R.STATE = 'PENDING' AND R.FENCE < V.FENCE0`
+ WHERE R.STATE = 'RUNNING' AND R.CLAIM_TOKEN = V.TOKEN AND R.INSTANCE = V.HOLDER OR R.STATE = 'PENDING' AND R.FENCE <= V.FENCE0`
 
-// HandBack makes runs PENDING again, for any node to take, that were claimed and never started.
-func (s *Store) HandBack(ctx context.Context, runs []Run) error {
-	runs = slices.Clone(runs)
-	slices.SortFunc(runs, func(a, b Run) int { return cmp.Compare(a.ID, b.ID) })
-	for some := range slices.Chunk(runs, 500) {
+// HandBack makes runs PENDING again, for any node to take, that were claimed and never started. It returns those that have to
+// be tried again, since somebody has locked their rows; after an error, all.
+func (s *Store) HandBack(ctx context.Context, runs []Run) (again []Run, err error) {
+	free, again, err := heldApart(ctx, s, runs, func(r Run) int64 { return r.ID })
+	if err != nil {
+		return runs, fmt.Errorf("hand back runs: %w", err)
+	}
+	for some := range slices.Chunk(free, 500) {
 		rows := make([]any, 0, 4*len(some))
 		for _, r := range some {
 			rows = append(rows, r.ID, r.Token, r.Instance, r.Fence)
 		}
 		table, args := values(rows, "ID", "TOKEN", "HOLDER", "FENCE0")
 		if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(fmt.Sprintf(handBackSQL, table)), args...); err != nil {
-			return fmt.Errorf("hand back runs: %w", err)
+			return runs, fmt.Errorf("hand back runs: %w", err)
 		}
 	}
-	return nil
+	return again, nil
+}
+
+const presentSQL = `SELECT ID FROM QRTZ_RUN FORCE INDEX (PRIMARY) WHERE ID IN (?)`
+
+// heldApart parts runs, in order of id, into those whose rows are free, or gone, and those whose rows somebody has locked.
+func heldApart[T any](ctx context.Context, s *Store, runs []T, id func(T) int64) (free, held []T, err error) {
+	if len(runs) == 0 {
+		return nil, nil, nil
+	}
+	runs = slices.Clone(runs)
+	slices.SortFunc(runs, func(a, b T) int { return cmp.Compare(id(a), id(b)) })
+	ids := make([]int64, len(runs))
+	for i, r := range runs {
+		ids[i] = id(r)
+	}
+	var present, unlocked []int64
+	if err := s.selectRows(ctx, s.db, &present, presentSQL, ids); err != nil {
+		return nil, nil, err
+	}
+	if err := s.selectRows(ctx, s.db, &unlocked, unlockedSQL, ids); err != nil {
+		return nil, nil, err
+	}
+	for _, r := range runs {
+		if slices.Contains(present, id(r)) && !slices.Contains(unlocked, id(r)) {
+			held = append(held, r)
+		} else {
+			free = append(free, r)
+		}
+	}
+	return free, held, nil
 }
 
 // LeaveForOthers gives runs that have no row (HistoryNone) and were never started one, PENDING, for any node to take. It
@@ -181,14 +214,21 @@ UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID
  WHERE R.STATE = 'PENDING' AND R.FENCE = V.FENCE0 OR R.STATE = 'RUNNING' AND R.INSTANCE = ? AND R.CLAIM_TOKEN = V.TOKEN`
 
 // HandBackPending gives up claims of pending runs that are in doubt, as HandBackFires does.
-func (s *Store) HandBackPending(ctx context.Context, who Instance, runs []PendingRun) error {
-	rows := make([]any, 0, 3*len(runs))
-	for _, r := range runs {
+func (s *Store) HandBackPending(ctx context.Context, who Instance, runs []PendingRun) (again []PendingRun, err error) {
+	free, again, err := heldApart(ctx, s, runs, func(r PendingRun) int64 { return r.ID })
+	if err != nil {
+		return runs, fmt.Errorf("hand back pending runs: %w", err)
+	}
+	if len(free) == 0 {
+		return again, nil
+	}
+	rows := make([]any, 0, 3*len(free))
+	for _, r := range free {
 		rows = append(rows, r.ID, r.token, r.fence)
 	}
 	table, args := values(rows, "ID", "TOKEN", "FENCE0")
 	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(fmt.Sprintf(handBackPendingSQL, table)), append(args, who.ID)...); err != nil {
-		return fmt.Errorf("hand back pending runs: %w", err)
+		return runs, fmt.Errorf("hand back pending runs: %w", err)
 	}
-	return nil
+	return again, nil
 }

@@ -168,6 +168,20 @@ func (f *tables) pendingOf(store *Store, ids ...int64) []PendingRun {
 	return slices.DeleteFunc(all, func(r PendingRun) bool { return !slices.Contains(ids, r.ID) })
 }
 
+func (f *tables) handBack(store *Store, runs []Run) {
+	f.t.Helper()
+	again, err := store.HandBack(f.t.Context(), runs)
+	require.NoError(f.t, err)
+	require.Empty(f.t, again)
+}
+
+func (f *tables) handBackPending(store *Store, who Instance, runs []PendingRun) {
+	f.t.Helper()
+	again, err := store.HandBackPending(f.t.Context(), who, runs)
+	require.NoError(f.t, err)
+	require.Empty(f.t, again)
+}
+
 func (f *tables) handBackFires(store *Store, who Instance, claims []Move) {
 	f.t.Helper()
 	again, err := store.HandBackFires(f.t.Context(), who, claims)

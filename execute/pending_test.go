@@ -76,7 +76,7 @@ func TestAClaimOfAPendingRunRaisesTheFence(t *testing.T) {
 	f := newTables(t)
 	who := f.join("n1")
 	first := f.claim(who, 1, f.read(f.add())).Runs[0]
-	require.NoError(t, f.store.HandBack(t.Context(), []Run{first}))
+	f.handBack(f.store, []Run{first})
 	f.exec(`UPDATE QRTZ_EXECUTE SET CHANGED_AT = '2020-01-01'`)
 	again := f.claimWaiting(f.join("n2"), first.ID)
 	require.Len(t, again, 1)
@@ -95,11 +95,11 @@ func TestOnlyItsInstanceHandsARunBack(t *testing.T) {
 	others, earlier := run, run
 	others.Instance = other.ID
 	earlier.Token++
-	require.NoError(t, f.store.HandBack(t.Context(), []Run{others}))
-	require.NoError(t, f.store.HandBack(t.Context(), []Run{earlier}))
+	f.handBack(f.store, []Run{others})
+	f.handBack(f.store, []Run{earlier})
 	require.Equal(t, "RUNNING", f.runState(run.ID), "neither does an earlier claim of its own")
-	require.NoError(t, f.store.HandBack(t.Context(), nil))
-	require.NoError(t, f.store.HandBack(t.Context(), []Run{run, {ID: 12345}}))
+	f.handBack(f.store, nil)
+	f.handBack(f.store, []Run{run, {ID: 12345}})
 	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'PENDING' AND INSTANCE IS NULL AND HOST_IP IS NULL AND CLAIMED_AT IS NULL`))
 }
 
@@ -158,6 +158,6 @@ func TestRunsOfAnInstanceThatIsGoneAreLost(t *testing.T) {
 	late, err := f.store.Complete(t.Context(), []Result{{Run: lost[0], State: Succeeded, Started: at(1), Finished: at(2)}})
 	require.NoError(t, err)
 	require.Equal(t, 1, late.Late, "a result after that changes nothing")
-	require.NoError(t, f.store.HandBack(t.Context(), lost[:1]))
+	f.handBack(f.store, lost[:1])
 	require.Equal(t, "LOST", f.runState(lost[0].ID))
 }

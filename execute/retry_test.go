@@ -129,7 +129,7 @@ func TestFencesGrowWithoutASchedule(t *testing.T) {
 	f := newTables(t)
 	who := f.join("n1")
 	first := f.claimWaiting(who, f.byHand(f.job, ""))[0]
-	require.NoError(t, f.store.HandBack(t.Context(), []Run{first}))
+	f.handBack(f.store, []Run{first})
 	second := f.claimWaiting(who, first.ID)[0]
 	require.Greater(t, second.Fence, first.Fence)
 	_, err := f.store.Complete(t.Context(), []Result{failed(second, noon)})

@@ -226,7 +226,7 @@ func TestResultsBelongToTheirClaim(t *testing.T) {
 	who := f.join("n1")
 	run := f.byHand(f.job, "")
 	first := f.claimWaiting(who, run)[0]
-	require.NoError(t, f.store.HandBack(t.Context(), []Run{first}))
+	f.handBack(f.store, []Run{first})
 	second := f.claimWaiting(who, run)[0]
 	require.Equal(t, first.Instance, second.Instance)
 	dropped := Result{Run: first, State: Succeeded, Started: at(1), Finished: at(2)}

@@ -88,30 +88,28 @@ func (d *doubts) resolve(ctx context.Context, store Store) (executes []int64, er
 	return executes, nil
 }
 
-// resolve returns what is left to be done: all of it after an error.
+// resolve returns what is left to be done: all of it after an error, else what somebody has locked.
 func (d *doubt) resolve(ctx context.Context, store Store) (left *doubt, err error) {
+	left = &doubt{who: d.who}
 	switch {
 	case len(d.claims) > 0:
-		again, err := store.HandBackFires(ctx, d.who, d.claims)
-		if len(again) == 0 {
-			return nil, err
-		}
-		return &doubt{who: d.who, claims: again}, err
+		left.claims, err = store.HandBackFires(ctx, d.who, d.claims)
 	case len(d.pending) > 0:
-		if err := store.HandBackPending(ctx, d.who, d.pending); err != nil {
-			return d, err
-		}
-		return nil, nil
+		left.pending, err = store.HandBackPending(ctx, d.who, d.pending)
 	default:
-		return d.handBackRuns(ctx, store)
+		left.runs, err = handBackRuns(ctx, store, d.runs)
 	}
+	if len(left.claims)+len(left.pending)+len(left.runs) == 0 {
+		left = nil
+	}
+	return left, err
 }
 
 // handBackRuns gives up runs. Those without a row (HistoryNone) get one; that is tried only once, since others may have
 // carried them out, and deleted their rows, before it is tried again.
-func (d *doubt) handBackRuns(ctx context.Context, store Store) (left *doubt, err error) {
+func handBackRuns(ctx context.Context, store Store, runs []execute.Run) (again []execute.Run, err error) {
 	var rowless, rows []execute.Run
-	for _, r := range d.runs {
+	for _, r := range runs {
 		if r.ID == 0 {
 			rowless = append(rowless, r)
 		} else {
@@ -120,21 +118,21 @@ func (d *doubt) handBackRuns(ctx context.Context, store Store) (left *doubt, err
 	}
 	if len(rowless) > 0 {
 		if err := store.LeaveForOthers(ctx, rowless); err != nil {
-			return unstartedOf(rows), fmt.Errorf("%d runs without history may be lost: %w", len(rowless), err)
+			return rows, fmt.Errorf("%d runs without history may be lost: %w", len(rowless), err)
 		}
 	}
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	if err := store.HandBack(ctx, rows); err != nil {
-		return unstartedOf(rows), err
-	}
-	return nil, nil
+	return store.HandBack(ctx, rows)
 }
 
-func unstartedOf(runs []execute.Run) *doubt {
-	if len(runs) == 0 {
-		return nil
+// count is how many runs and claims are open.
+func (d *doubts) count() (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, o := range d.open {
+		n += len(o.claims) + len(o.pending) + len(o.runs)
 	}
-	return &doubt{runs: runs}
+	return n
 }

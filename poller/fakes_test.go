@@ -222,26 +222,26 @@ func (s *fakeStore) ClaimPending(ctx context.Context, who execute.Instance, runs
 	return c, nil
 }
 
-func (s *fakeStore) HandBack(_ context.Context, runs []execute.Run) error {
+func (s *fakeStore) HandBack(_ context.Context, runs []execute.Run) ([]execute.Run, error) {
 	defer s.mu.Unlock()
 	if err := s.call("HandBack"); err != nil {
-		return err
+		return runs, err
 	}
 	for _, r := range runs {
 		s.handed = append(s.handed, r.ID)
 	}
-	return nil
+	return nil, nil
 }
 
-func (s *fakeStore) HandBackPending(_ context.Context, _ execute.Instance, runs []execute.PendingRun) error {
+func (s *fakeStore) HandBackPending(_ context.Context, _ execute.Instance, runs []execute.PendingRun) ([]execute.PendingRun, error) {
 	defer s.mu.Unlock()
 	if err := s.call("HandBackPending"); err != nil {
-		return err
+		return runs, err
 	}
 	for _, r := range runs {
 		s.handed = append(s.handed, r.ID)
 	}
-	return nil
+	return nil, nil
 }
 
 func (s *fakeStore) LeaveForOthers(_ context.Context, runs []execute.Run) error {

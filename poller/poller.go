@@ -28,9 +28,9 @@ type Store interface {
 	Repair(ctx context.Context, who execute.Instance, from execute.State, moves []execute.Move) (execute.Applied, error)
 	Pending(ctx context.Context, classes []string, now time.Time, limit int) ([]execute.PendingRun, error)
 	ClaimPending(ctx context.Context, who execute.Instance, runs []execute.PendingRun) (execute.Claimed, error)
-	HandBack(ctx context.Context, runs []execute.Run) error
+	HandBack(ctx context.Context, runs []execute.Run) (again []execute.Run, err error)
 	HandBackFires(ctx context.Context, who execute.Instance, claims []execute.Move) (again []execute.Move, err error)
-	HandBackPending(ctx context.Context, who execute.Instance, runs []execute.PendingRun) error
+	HandBackPending(ctx context.Context, who execute.Instance, runs []execute.PendingRun) (again []execute.PendingRun, err error)
 	LeaveForOthers(ctx context.Context, runs []execute.Run) error
 }
 
@@ -270,6 +270,19 @@ func (p *Poller) handBack(ctx context.Context) {
 		p.doubts.unstarted(run)
 	}
 	if err := p.HandBackDoubts(ctx); err != nil {
-		p.cfg.Log.Error().Err(err).Msg("could not hand back what was claimed and not started; it will be LOST")
+		p.cfg.Log.Warn().Err(err).Msg("could not hand back what was claimed and not started; it is tried again before this node leaves")
+	}
+}
+
+// Leave hands back what could not be when Run ended, before this node leaves the cluster: what is then left will be LOST.
+func (p *Poller) Leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if p.doubts.count() == 0 {
+		return
+	}
+	err := p.HandBackDoubts(ctx)
+	if left := p.doubts.count(); left > 0 || err != nil {
+		p.cfg.Log.Error().Err(err).Int("runs", left).Msg("could not hand back what was claimed and not started; it will be LOST")
 	}
 }
