@@ -154,7 +154,7 @@ func (s *Store) applyAvoidingLocks(ctx context.Context, t terms, moves []Move) (
 		applied, err := s.applyApart(ctx, t, some, true)
 		all.add(applied)
 		if schema.Locked(err) {
-			err = fmt.Errorf("the row of the app or of this node is locked%s: %w", s.blockers(ctx), err)
+			err = fmt.Errorf("the row of the app or of this node, or the end of QRTZ_RUN, is locked%s: %w", s.blockers(ctx), err)
 		}
 		if err != nil {
 			return all, err

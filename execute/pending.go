@@ -280,7 +280,7 @@ func (s *Store) claimPendingPacket(ctx context.Context, who Instance, runs []Pen
 	case errors.Is(err, schema.ErrCommitUnknown):
 		return Claimed{InDoubt: runs}, err
 	case schema.Locked(err):
-		return Claimed{}, fmt.Errorf("the row of the app or of this node is locked%s: %w", s.blockers(ctx), err)
+		return Claimed{}, fmt.Errorf("the row of the app or of this node, or the end of QRTZ_RUN, is locked%s: %w", s.blockers(ctx), err)
 	default:
 		return claimed, err
 	}
