@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +28,7 @@ const (
 type cluster struct {
 	calls   []string
 	writes  int
+	mu      sync.Mutex       // of err
 	err     map[string]error // by call
 	log     bytes.Buffer
 	entered []time.Time
@@ -57,7 +59,16 @@ func (c *cluster) call(name string) error {
 	if now := time.Now(); now.After(c.awayFrom) && now.Before(c.awayUntil) {
 		return errAway
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return c.err[name]
+}
+
+// errors changes err while the handler runs.
+func (c *cluster) errors(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
 }
 
 // count is how often something was called.

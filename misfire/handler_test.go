@@ -83,8 +83,10 @@ func TestWhatFailsIsLoggedOnce(t *testing.T) {
 		c.err["derive"] = errAway
 		ctx, cancel := context.WithDeadline(t.Context(), now.Add(5*time.Minute))
 		defer cancel()
-		time.AfterFunc(2*time.Minute, func() { c.err["adopt"] = errors.New(strings.Repeat("long", 10000)) })
-		time.AfterFunc(4*time.Minute, func() { clear(c.err) })
+		time.AfterFunc(2*time.Minute, func() {
+			c.errors(func() { c.err["adopt"] = errors.New(strings.Repeat("long", 10000)) })
+		})
+		time.AfterFunc(4*time.Minute, func() { c.errors(func() { clear(c.err) }) })
 		h.Run(ctx)
 		log := c.log.String()
 		require.Equal(t, 2, strings.Count(log, "failed; trying again until it works"), log)

@@ -111,7 +111,7 @@ func TestAFailedMeasurementKeepsTheLast(t *testing.T) {
 func told(t *testing.T) (*Clock, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
-	c := NewClock(newDB(t), time.Now, zerolog.New(&log))
+	c := NewClock(newDB(t), time.Now, zerolog.New(zerolog.SyncWriter(&log)))
 	require.NoError(t, c.Measure(t.Context()))
 	return c, &log
 }
