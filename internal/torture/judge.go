@@ -167,15 +167,19 @@ func (j *judge) cleanedBefore(app string) time.Time {
 func (j *judge) offSpans(app string) []check.Span {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	now := j.t.clock.atMost(time.Now())
 	var spans []check.Span
 	for _, s := range j.switches {
 		if s.app == app && s.node == "" {
 			off := s.outer()
-			if n := len(spans); n > 0 && s.onFrom().Sub(spans[n-1].Until) < j.t.pace.unseen() {
-				spans[n-1].Until = orNow(off.until)
+			if off.until.IsZero() {
+				off.until = now // it still is
+			}
+			if n := len(spans); n > 0 && s.onFrom(now).Sub(spans[n-1].Until) < j.t.pace.unseen() {
+				spans[n-1].Until = off.until
 				continue
 			}
-			spans = append(spans, check.Span{From: off.from, Until: orNow(off.until)})
+			spans = append(spans, check.Span{From: off.from, Until: off.until})
 		}
 	}
 	return spans

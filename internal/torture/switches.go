@@ -203,11 +203,14 @@ func (s *switchOff) outer() span {
 	return span{s.before, s.after}
 }
 
-// onFrom is when it was switched on again, at the earliest; now, if it has not been.
-func (s *switchOff) onFrom() time.Time {
+// onFrom is when it was switched on again, at the earliest; now by the database's clock, if it has not been.
+func (s *switchOff) onFrom(now time.Time) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return orNow(s.until)
+	if s.until.IsZero() {
+		return now
+	}
+	return s.until
 }
 
 // forbids tells whether the claim of a run was forbidden.
