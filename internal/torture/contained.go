@@ -13,7 +13,6 @@ import (
 const (
 	onTime     = 1500 * time.Millisecond // a start, after its fire, where nothing is wrong: an owner that is away is waited for that long
 	switchTime = 2 * time.Second         // a switch, until it is answered
-	catchUp    = 30 * time.Second        // in which what a clock stepped over is carried out, and what comes after it behind it
 	joinTime   = 5 * time.Second         // a new process, until it has joined
 	enough     = 32                      // slots of those that are well, for all of an app's fires
 )
@@ -67,8 +66,11 @@ func (j *judge) tardy(accounts []*account) (found []finding) {
 	return found
 }
 
+// shouldBeOnTime tells whether nothing was wrong with a fire's app between two times. After a standstill of the server and
+// after a step of its clock it takes until a misfire handler has come by: a fire waits for those of its execute before it.
 func (t *torture) shouldBeOnTime(a *account, from, until time.Time) bool {
-	if t.serverDown.touch(from, until) || t.changing.touch(from, until) || t.clock.stepped(from.Add(-catchUp), until) || t.clock.skipped(a.fire()) ||
+	catchUp := from.Add(-t.pace.config.MisfireAfter - 2*t.pace.config.MisfireInterval)
+	if t.serverDown.touch(catchUp, until) || t.changing.touch(from, until) || t.clock.stepped(catchUp, until) || t.clock.skipped(a.fire()) ||
 		t.crowds.touch(from, until) ||
 		t.locks.onExecute(a.app, a.Execute, from, until) || from.Before(t.from) {
 		return false

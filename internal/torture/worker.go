@@ -79,7 +79,7 @@ func work(ctx context.Context, spec workerSpec, log zerolog.Logger) (err error) 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+	defer func() { _ = db.Close() }() // of a line that has broken meanwhile it is an error
 	db.SetMaxIdleConns(8)
 	db.SetMaxOpenConns(spec.Pool)
 	record, err := os.OpenFile(spec.Record, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
