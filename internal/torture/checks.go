@@ -160,8 +160,9 @@ func twice(byRun map[int64][]*account) (found []finding) {
 }
 
 // overtaking is how much earlier a later fire must have started to be said to have overtaken another: of two that start
-// at once, on a busy machine, either may be the first to get going.
-const overtaking = 50 * time.Millisecond
+// at once, on a busy machine, either may be the first to get going; of two claims at once, one of fires and one of pending
+// runs, either may be the first to be answered.
+const overtaking = 250 * time.Millisecond
 
 // outOfOrder finds fires of an execute that were started before earlier ones in the same process, though claimed after
 // them, and fences that do not grow.

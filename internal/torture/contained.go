@@ -69,8 +69,8 @@ func (j *judge) tardy(accounts []*account) (found []finding) {
 // shouldBeOnTime tells whether nothing was wrong with a fire's app between two times. After a standstill of the server and
 // after a step of its clock it takes until a misfire handler has come by: a fire waits for those of its execute before it.
 func (t *torture) shouldBeOnTime(a *account, from, until time.Time) bool {
-	catchUp := from.Add(-t.pace.config.MisfireAfter - 2*t.pace.config.MisfireInterval)
-	if t.serverDown.touch(catchUp, until) || t.changing.touch(from, until) || t.clock.stepped(catchUp, until) || t.clock.skipped(a.fire()) ||
+	catchUp := from.Add(-t.pace.misfireAfter() - 2*t.pace.misfireInterval())
+	if t.serverDown.touch(catchUp, until) || t.changing.touch(from, until) || t.clock.stepped(catchUp, a.startedAt()) || t.clock.skipped(a.fire()) ||
 		t.crowds.touch(from, until) ||
 		t.locks.onExecute(a.app, a.Execute, from, until) || from.Before(t.from) {
 		return false

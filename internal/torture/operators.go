@@ -166,7 +166,7 @@ func (t *torture) enqueue(ctx context.Context, f fault) {
 	n := 1 + f.dice.IntN(5)
 	t.note("app %s: run %q %d times by hand", a.name, name, n)
 	for range n {
-		at := time.Now().Add(time.Duration(f.dice.Int64N(int64(5 * time.Second))))
+		at := t.clock.atMost(time.Now()).Add(time.Duration(f.dice.Int64N(int64(5 * time.Second))))
 		t.try(ctx, "enqueue", func(ctx context.Context) error {
 			_, err := a.EnqueueAt(ctx, name, nil, at)
 			return err
@@ -183,7 +183,8 @@ func (t *torture) cancelSome(ctx context.Context, f fault) {
 // crowd has several hundred fires fall on the same instant.
 func (t *torture) crowd(ctx context.Context, f fault) {
 	a := t.anyApp(f)
-	at := time.Now().Add(time.Duration(f.dice.Int64N(int64(8 * time.Second))))
+	in := time.Duration(f.dice.Int64N(int64(8 * time.Second)))
+	at := t.clock.atMost(time.Now()).Add(in)
 	a.mu.Lock()
 	a.declared++
 	j := qrtz.Job{Name: fmt.Sprintf("crowd %d", a.declared), Class: "quick"}
@@ -194,9 +195,9 @@ func (t *torture) crowd(ctx context.Context, f fault) {
 		j.Schedules = append(j.Schedules, s)
 	}
 	defer t.crowds.begin()()
-	t.note("app %s: %d fires at the same instant, in %s", a.name, len(j.Schedules), short(time.Until(at)))
+	t.note("app %s: %d fires at the same instant, in %s", a.name, len(j.Schedules), short(in))
 	t.try(ctx, "declare", func(ctx context.Context) error { return a.Declare(ctx, j) })
-	sleepUntil(ctx, at.Add(3*time.Second)) // in which others may have to wait for a slot
+	t.wait(ctx, in+3*time.Second) // in which others may have to wait for a slot
 }
 
 // cleanHistory deletes what has succeeded in the second app some time ago, as `qrtz history clean` does, while everything

@@ -87,7 +87,7 @@ func (t *torture) poisonRow(ctx context.Context, f fault) {
 	name := fmt.Sprintf("%s %d", poisonPrefix, a.declared)
 	a.mu.Unlock()
 	s := qrtz.Every(time.Second)
-	s.Start, s.End = time.Now().Add(-5*time.Second), t.until
+	s.Start, s.End = t.clock.atMost(time.Now()).Add(-5*time.Second), t.until
 	if !t.try(ctx, "declare", func(ctx context.Context) error {
 		return a.Declare(ctx, qrtz.Job{Name: name, Class: "quick", Schedules: []qrtz.Schedule{s}})
 	}) {
@@ -195,7 +195,7 @@ func (t *torture) declareCrowd(ctx context.Context, f fault, a *appUnder, class 
 	a.declared++
 	j := qrtz.Job{Name: fmt.Sprintf("crowd %d", a.declared), Class: class}
 	a.mu.Unlock()
-	at := time.Now().Add(time.Second)
+	at := t.clock.atMost(time.Now()).Add(time.Second)
 	for k := range n {
 		s := qrtz.At(at.Add(time.Duration(f.dice.Int64N(int64(within)))))
 		s.Name = fmt.Sprint(k)

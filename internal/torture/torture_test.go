@@ -167,9 +167,9 @@ func TestOrderAndFences(t *testing.T) {
 	}
 	rows := []runRow{row(1, "RUNNING", t0), row(2, "RUNNING", t0.Add(time.Second)), row(3, "RUNNING", t0.Add(-time.Second))}
 	require.Empty(t, outOfOrder(rows, []*account{told(1, 10, 100, 1), told(2, 20, 200, 2)}))
-	require.Empty(t, outOfOrder(rows, []*account{told(1, 10, 220, 1), told(2, 20, 200, 1)}), "two that start at once")
-	require.Equal(t, []string{"order"}, whats(outOfOrder(rows, []*account{told(1, 10, 400, 1), told(2, 20, 200, 2)})))
-	require.Empty(t, outOfOrder(rows, []*account{told(1, 10, 400, 2), told(3, 20, 200, 1)}), "handed back and claimed again")
+	require.Empty(t, outOfOrder(rows, []*account{told(1, 10, 420, 1), told(2, 20, 200, 1)}), "two that start at once")
+	require.Equal(t, []string{"order"}, whats(outOfOrder(rows, []*account{told(1, 10, 500, 1), told(2, 20, 200, 2)})))
+	require.Empty(t, outOfOrder(rows, []*account{told(1, 10, 500, 2), told(3, 20, 200, 1)}), "handed back and claimed again")
 	require.Equal(t, []string{"fence"}, whats(outOfOrder(rows, []*account{told(1, 10, 100, 2), told(2, 20, 200, 1)})))
 }
 
