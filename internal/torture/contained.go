@@ -82,7 +82,7 @@ func (t *torture) shouldBeOnTime(a *account, from, until time.Time) bool {
 	}
 	for _, p := range t.placesOf(a.app) {
 		switch {
-		case t.well(p, from, until) && hasJoined(said, p, from):
+		case t.well(p, from.Add(-joinTime), until) && hasJoined(said, p, from):
 			able += p.spec.Workers
 		case p.absent.cover(from, until):
 		default:

@@ -102,6 +102,9 @@ func (j *judge) findings(ctx context.Context, from, until time.Time, lateAfter t
 	var sums []string
 	for _, a := range j.t.allApps() {
 		from := later(from, j.cleanedBefore(a.name))
+		if until.Before(from) {
+			continue // all that it did is cleaned away
+		}
 		passing, err := j.passing(ctx, a.name)
 		if err != nil {
 			return nil, "", err
