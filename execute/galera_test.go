@@ -81,6 +81,7 @@ func TestAcrossTheNodesOfAGaleraCluster(t *testing.T) {
 		{"a claim that has yet to arrive is handed back", handBackBeforeArrival},
 		{"results follow their claim with wsrep_sync_wait", finishBeforeArrival},
 		{"several migrate at once", migrateAtOnce},
+		{"transactions go step by step", sendNoPackets},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, newNodes(t, c)) })
 	}
@@ -363,4 +364,19 @@ func migrateAtOnce(t *testing.T, n *nodes) {
 	for _, db := range n.dbs {
 		require.NoError(t, schema.Check(t.Context(), db.DB, prefix))
 	}
+}
+
+// A transaction that is aborted within a packet would report that it has committed.
+func sendNoPackets(t *testing.T, n *nodes) {
+	link, err := schema.Dial(n.dsns[1])
+	require.NoError(t, err)
+	pool := link.Pool(1)
+	defer func() { _ = pool.Close() }()
+	conn, err := pool.Conn(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	require.NoError(t, conn.Raw(func(raw any) error {
+		require.False(t, raw.(interface{ TakesPackets() bool }).TakesPackets())
+		return nil
+	}))
 }

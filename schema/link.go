@@ -90,7 +90,8 @@ type link struct {
 // Close gives the connection up.
 func (c *link) Close() error { return c.giveUp() }
 
-func (c *link) takesPackets() bool { return c.packet }
+// TakesPackets tells whether a transaction travels as one packet.
+func (c *link) TakesPackets() bool { return c.packet }
 
 // MySQL can end an idle transaction only together with the connection, whether or not it is in a transaction.
 func (c *link) idleLimit() (begin, end string) {

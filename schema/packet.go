@@ -71,7 +71,7 @@ func (p *Packet) run(ctx context.Context, db *sqlx.DB) error {
 	}); err != nil {
 		return err
 	}
-	if link != nil && link.takesPackets() {
+	if link != nil && link.TakesPackets() {
 		return p.inOne(ctx, conn, link)
 	}
 	return p.inSteps(ctx, conn, link)
@@ -79,7 +79,7 @@ func (p *Packet) run(ctx context.Context, db *sqlx.DB) error {
 
 // linked is a connection of the engine's own.
 type linked interface {
-	takesPackets() bool
+	TakesPackets() bool
 	idleLimit() (begin, end string) // statements around a transaction that have the server end it when it is idle; empty if the session does
 }
 
