@@ -113,6 +113,9 @@ func (c *serverClock) around(at time.Time) (least, most time.Duration) {
 		}
 		least, most = min(least, change.offset), max(most, change.offset)
 	}
+	if len(c.changes) > 0 { // what was seen includes the time that an answer took
+		least, most = least-sameClock/2, most+sameClock/2
+	}
 	return least, most
 }
 
