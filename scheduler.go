@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -84,10 +85,16 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		return errors.New("qrtz: this Scheduler is running already")
 	}
 	defer s.busy.Store(false)
-	if err := s.run(ctx); err != nil && ctx.Err() == nil { // told to stop before it has begun, it has not failed
+	if err := s.run(ctx); err != nil && !ended(ctx) { // told to stop before it has begun, it has not failed
 		return fmt.Errorf("qrtz: %w", err)
 	}
 	return nil
+}
+
+// ended tells whether a context has ended. A connection that is given up at its deadline may say so a little before the context does.
+func ended(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
 func (s *Scheduler) run(ctx context.Context) error {

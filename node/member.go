@@ -5,6 +5,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -84,12 +85,21 @@ func NewMember(db, heart *sqlx.DB, prefix schema.Prefix, app string, clock *Cloc
 	}
 }
 
+// takeTimeout is for the statements that take a node id.
+const takeTimeout = 5 * time.Second
+
 // take makes this process the holder of a node id.
 func (m *Member) take(ctx context.Context, id string, holder Node, me identity) (bool, error) {
 	self := Identity{HostIP: id, HostName: hostName(), Instance: rand.Int64()}
 	instances.Store(self.Instance, true) // before others of this process can read the row, and take it for a dead one's
+	if ctx.Err() != nil {
+		return false, fmt.Errorf("join: %w", context.Cause(ctx))
+	}
+	// Once begun it is finished: of a row that is taken by a call that was cut off nobody would know.
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeTimeout)
+	defer cancel()
 	sent := m.elapsed()
-	taken, err := m.store.Take(ctx, process{
+	taken, err := m.store.Take(whole, process{
 		hostIP: id, isNew: holder.HostIP == "", hostName: self.HostName, identity: me, classes: m.cfg.Classes, version: m.cfg.Version, skew: m.clock.Skew(),
 	}, holder.Instance, self.Instance)
 	if err != nil || !taken {
