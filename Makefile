@@ -12,6 +12,7 @@ LINT     := $(CURDIR)/.bin/golangci-lint
 DBRUN    := go run ./internal/dbrun
 DURATION ?= 10m
 SEED     ?= 0
+SHORT_SEED ?= 1
 TORTURE  := cd internal/torture && go run . --duration $(DURATION) --seed $(SEED)
 
 .DEFAULT_GOAL := help
@@ -58,7 +59,7 @@ torture-mutations: database faketime ## does the torture find bugs? take safety 
 
 torture/short: database faketime
 	internal/torture/mutate.sh --check
-	cd internal/torture && go test -race ./... && go run . --duration 1m
+	cd internal/torture && go test -race ./... && go run . --duration 1m --seed $(SHORT_SEED)
 
 check: fmt/check vet lint tidy race torture/short ## what CI runs
 
