@@ -3,6 +3,7 @@ package qrtz_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -86,6 +87,7 @@ func TestAllowLetsThemRunBesideEachOther(t *testing.T) {
 func TestTheQueueRunsTheNewestInOrderAfterwards(t *testing.T) {
 	c := newCluster(t)
 	release := make(chan struct{})
+	letGo := sync.OnceFunc(func() { close(release) })
 	hold := func(s *qrtz.Scheduler) {
 		qrtz.Handle(s, "hold", func(_ context.Context, run *qrtz.Run, _ struct{}) error {
 			c.record(run)
@@ -96,14 +98,17 @@ func TestTheQueueRunsTheNewestInOrderAfterwards(t *testing.T) {
 	n := c.start(c.open(quick("n1"), hold))
 	c.start(c.open(quick("n2"), hold))
 	c.start(c.open(quick("n3"), hold))
+	t.Cleanup(letGo)
 	every := qrtz.Every(200 * time.Millisecond)
 	every.Count = 9
 	job := qrtz.Job{Name: "hold", Options: qrtz.Options{Overlap: qrtz.OverlapQueue, QueueLimit: 3}, Schedules: []qrtz.Schedule{every}}
 	require.NoError(t, n.Declare(t.Context(), job))
 	c.eventually("all fires have come", 10*time.Second, func() bool { return c.text(`SELECT STATE FROM QRTZ_EXECUTE`) == "COMPLETE" })
+	c.eventually("all but the newest three are skipped", 10*time.Second, func() bool {
+		return c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'SKIPPED' AND MESSAGE LIKE '%QUEUE_LIMIT%'`) == 5
+	})
 	require.Len(t, c.fires(), 1)
-	require.Equal(t, 5, c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'SKIPPED' AND MESSAGE LIKE '%QUEUE_LIMIT%'`))
-	close(release)
+	letGo()
 	c.ran(4, 10*time.Second, all)
 	first := c.fires()[0].FireTime
 	for i, f := range c.fires()[1:] {

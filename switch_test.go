@@ -14,10 +14,11 @@ func (c *cluster) off(statement string) time.Time {
 	return time.Now()
 }
 
-// nothingClaimedAfter checks promise 4 against the rows: no claim after the switch committed.
+// nothingClaimedAfter checks promise 4 against the rows: no claim after the switch committed. A row of fires that were
+// skipped is no claim.
 func (c *cluster) nothingClaimedAfter(t time.Time, condition string, args ...any) {
 	c.t.Helper()
-	require.Zero(c.t, c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE CLAIMED_AT > ? AND `+condition,
+	require.Zero(c.t, c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE <> 'SKIPPED' AND CLAIMED_AT > ? AND `+condition,
 		append([]any{t.UnixMilli()}, args...)...), "claims after the switch")
 }
 
@@ -51,7 +52,9 @@ func (c *cluster) nothingFrom(off, on time.Time) {
 	// Fires may have been claimed up to a second before their time.
 	require.Zero(c.t, c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE FIRE_TIME > ? AND FIRE_TIME < ?`,
 		off.Add(time.Second).UnixMilli(), on.UnixMilli()), "fires of the time spent off")
-	require.Zero(c.t, c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'SKIPPED'`), "misfires")
+	// What was due just before the switch and not yet claimed is owed, and becomes a misfire.
+	require.Zero(c.t, c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'SKIPPED' AND COALESCE(LAST_FIRE_TIME, FIRE_TIME) > ?`,
+		off.UnixMilli()), "misfires")
 }
 
 func TestNodeOffLeavesItsFiresToTheOthers(t *testing.T) {
