@@ -60,9 +60,9 @@ func (t *torture) declareSome(ctx context.Context, f fault) {
 		a.mu.Unlock()
 	}
 	j := jobNamed(name)
-	now := time.Now()
+	now := t.clock.atMost(time.Now())
 	for k := range 1 + f.dice.IntN(4) {
-		s := anySchedule(f.dice, now, t.until)
+		s := anySchedule(f.dice, now, now.Add(time.Until(t.until)))
 		s.Name = fmt.Sprint(k)
 		j.Schedules = append(j.Schedules, s)
 	}
@@ -109,7 +109,7 @@ func (t *torture) endBySQL(ctx context.Context, f fault) {
 	a.declared++
 	j := qrtz.Job{Name: fmt.Sprintf("passing %d", a.declared), Class: "quick"}
 	a.mu.Unlock()
-	now := time.Now()
+	now := t.clock.atMost(time.Now())
 	for k := range 20 {
 		s := every(f.dice, 400*time.Millisecond, 900*time.Millisecond, now)
 		s.Name = fmt.Sprint(k)
