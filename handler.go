@@ -17,7 +17,7 @@ type Run struct {
 	JobID      int64     // of its job
 	ExecuteID  int64     // of its schedule; 0 for a run that belongs to none
 	Class      string    // under which the handler is registered
-	FireTime   time.Time // when it was due
+	FireTime   time.Time // when it was due, in this machine's zone
 	StartedAt  time.Time // by the cluster's clock; never before FireTime
 	Attempt    int       // 1, and more when a fire is tried again
 	RecoveryOf int64     // the run, LOST with its node, that this one is a recovery of; 0 if it is none

@@ -105,7 +105,8 @@ func (p *Schedules) Parse(spec Spec) (Schedule, error) {
 
 type cronRule struct{ *cron.Schedule }
 
-func (r cronRule) next(after time.Time) time.Time { return r.Next(after) }
+// next is in this process's zone, as is a fire time that was read from its row.
+func (r cronRule) next(after time.Time) time.Time { return r.Next(after).Local() }
 func (r cronRule) countsFromStart() bool          { return false }
 
 func (p *Schedules) cronRule(spec Spec) (rule, error) {

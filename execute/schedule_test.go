@@ -76,6 +76,11 @@ func TestFirst(t *testing.T) {
 	require.Equal(t, noon, schedule(t, everySecond(Forever)).First(noon.Add(time.Hour)), "a rate owes its fires from its start on")
 }
 
+func TestFiresAreInTheZoneOfTheProcess(t *testing.T) {
+	cron := Spec{Kind: Cron, Cron: "0 0 12 * * ?", Zone: "Asia/Kathmandu", Repeat: Forever}
+	require.Equal(t, time.Local, schedule(t, cron).After(noon, 0).Location())
+}
+
 func TestParseNamesTheColumn(t *testing.T) {
 	for column, spec := range map[string]Spec{
 		"CRON:":                {Kind: Cron, Cron: "0 0 25 * * ?", Repeat: Forever},
