@@ -7,6 +7,7 @@ BASE     ?=
 ROUNDS   ?= 5
 LOADS    ?= 1
 DB_DIR   ?= $(CURDIR)/.cache/db
+QRTZ_DIR ?= $(or $(XDG_DATA_HOME),$(HOME)/.local/share)/qrtz
 LINT_VERSION := v2.15.0
 LINT     := $(CURDIR)/.bin/golangci-lint
 DBRUN    := go run ./internal/dbrun
@@ -16,13 +17,17 @@ SHORT_SEED ?= 1
 TORTURE  := cd internal/torture && go run . --duration $(DURATION) --seed $(SEED)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race lint fmt bench bench/compare torture torture-galera torture-mysql torture-mutations check tidy vet fmt/check torture/short db/up db/down database faketime
+.PHONY: help demo examples/hello test race lint fmt bench bench/compare torture torture-galera torture-mysql torture-mutations check tidy vet fmt/check torture/short db/up db/down database faketime
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z\/-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: database ## see it work on a private database (NODES=3 FOR=30s)
 	go run ./cmd/qrtz demo --nodes $(NODES) --for $(FOR)
+
+examples/hello: database ## the program of the README, on the private database of qrtz (QRTZ_DSN to use another)
+	@go build -o .cache/bin/ ./internal/dbrun ./$@
+	@.cache/bin/dbrun in '$(QRTZ_DIR)' -- .cache/bin/$(@F)
 
 test: database ## all tests on one private database server (PKG=./...; QRTZ_TEST_DSN to use another)
 	$(DBRUN) -- go test $(PKG)

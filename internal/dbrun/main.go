@@ -1,12 +1,14 @@
 // Dbrun lends a private database server to a command, or to a person.
 //
 //	dbrun -- go test ./...   one throwaway server for the command, in QRTZ_TEST_DSN
+//	dbrun in DIR -- COMMAND  a database on the server kept in DIR for the command, in QRTZ_DSN
 //	dbrun up DIR             start a server kept in DIR and print how to reach it
 //	dbrun down DIR           stop it
 package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -18,8 +20,11 @@ import (
 	"github.com/qrtz-go/qrtz/internal/mysqld"
 )
 
-// env is read by internal/testdb, which a program must not import.
-const env = "QRTZ_TEST_DSN"
+const (
+	env      = "QRTZ_TEST_DSN" // read by internal/testdb, which a program must not import
+	dsnEnv   = "QRTZ_DSN"      // read by qrtz and by the examples
+	database = "qrtz"          // that of the kept server, as in qrtz
+)
 
 // stopLimit bounds how long a server may take to stop.
 const stopLimit = 30 * time.Second
@@ -37,12 +42,14 @@ func run(args []string) (int, error) {
 	switch {
 	case len(args) >= 2 && args[0] == "--":
 		return lend(args[1:])
+	case len(args) >= 4 && args[0] == "in" && args[2] == "--":
+		return lendKept(args[1], args[3:])
 	case len(args) == 2 && args[0] == "up":
 		return status(up(args[1]))
 	case len(args) == 2 && args[0] == "down":
 		return status(down(args[1]))
 	}
-	return 2, errors.New("usage: dbrun -- COMMAND [ARGS] | up DIR | down DIR")
+	return 2, errors.New("usage: dbrun -- COMMAND [ARGS] | in DIR -- COMMAND [ARGS] | up DIR | down DIR")
 }
 
 func status(err error) (int, error) {
@@ -54,8 +61,7 @@ func status(err error) (int, error) {
 
 // lend runs a command with a throwaway server, or with the one already in the environment.
 func lend(args []string) (code int, err error) {
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signals := caught()
 	if os.Getenv(env) == "" {
 		server, err := mysqld.Start(context.Background(), mysqld.Options{})
 		if err != nil {
@@ -73,6 +79,49 @@ func lend(args []string) (code int, err error) {
 		}
 	}
 	return command(args, signals)
+}
+
+// lendKept runs a command with a database on the kept server of dir, or with the database already in the environment. The
+// last to use the server stops it.
+func lendKept(dir string, args []string) (code int, err error) {
+	signals := caught()
+	if os.Getenv(dsnEnv) == "" {
+		lease, err := mysqld.Shared(context.Background(), dir)
+		if err != nil {
+			return 1, err
+		}
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+			defer cancel()
+			if stopErr := lease.Release(ctx); stopErr != nil {
+				code, err = max(code, 1), errors.Join(err, stopErr)
+			}
+		}()
+		if err := createDatabase(lease.DSN("")); err != nil {
+			return 1, err
+		}
+		_, _ = fmt.Fprintf(os.Stderr, "%s is not set: using database %s on the private server in %s\n", dsnEnv, database, dir)
+		if err := os.Setenv(dsnEnv, lease.DSN(database)); err != nil {
+			return 1, err
+		}
+	}
+	return command(args, signals)
+}
+
+func createDatabase(dsn string) error {
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(context.Background(), "CREATE DATABASE IF NOT EXISTS "+database+" CHARACTER SET utf8mb4")
+	return errors.Join(err, db.Close())
+}
+
+// caught are the signals that a command is to get instead of us.
+func caught() <-chan os.Signal {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	return signals
 }
 
 // command runs a command to its end, hands it our signals and returns its exit code, which

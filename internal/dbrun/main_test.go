@@ -23,6 +23,17 @@ func TestAGivenServerIsPassedThrough(t *testing.T) {
 	assert.Zero(t, code)
 }
 
+func TestTheKeptServerHasADatabaseForTheCommand(t *testing.T) {
+	t.Setenv(dsnEnv, "")
+	code, err := run([]string{"in", t.TempDir(), "--", "sh", "-c", `case $QRTZ_DSN in root@*/qrtz?*) exit 7;; esac`})
+	require.NoError(t, err)
+	assert.Equal(t, 7, code)
+	t.Setenv(dsnEnv, "given")
+	code, err = run([]string{"in", "none", "--", "sh", "-c", `test "$QRTZ_DSN" = given`})
+	require.NoError(t, err)
+	assert.Zero(t, code)
+}
+
 func TestSignalsReachTheCommand(t *testing.T) {
 	t.Setenv(env, "given")
 	// The command signals its parent, us, who must hand the signal back to it.
