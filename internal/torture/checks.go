@@ -164,6 +164,12 @@ func twice(byRun map[int64][]*account) (found []finding) {
 // runs, either may be the first to be answered.
 const overtaking = 250 * time.Millisecond
 
+// handedBack tells whether a fire was claimed so late, and by another claim than a later fire, that it must have been PENDING
+// in between: it may then start after the later one, for its claim is one of pending runs.
+func handedBack(earlier *account, claimed map[int64]int64, later *account) bool {
+	return claimed[earlier.Run] != claimed[later.Run] && claimed[earlier.Run]-earlier.Fire > time.Second.Milliseconds()
+}
+
 // outOfOrder finds fires of an execute that were started before earlier ones in the same process, though claimed after
 // them, and fences that do not grow.
 func outOfOrder(rows []runRow, accounts []*account) (found []finding) {
@@ -187,7 +193,7 @@ func outOfOrder(rows []runRow, accounts []*account) (found []finding) {
 				found = append(found, finding{"fence", a.Execute, a.fire(), fmt.Sprintf("does not grow: %s, before that %s", a, same[i-1])})
 			}
 			if earlier := last[a.life]; earlier != nil && a.At+overtaking.Microseconds() < earlier.At && a.Fire > earlier.Fire &&
-				claimed[a.Run] > 0 && claimed[earlier.Run] > 0 && claimed[earlier.Run] <= claimed[a.Run] {
+				claimed[a.Run] > 0 && claimed[earlier.Run] > 0 && claimed[earlier.Run] <= claimed[a.Run] && !handedBack(earlier, claimed, a) {
 				found = append(found, finding{"order", a.Execute, a.fire(), fmt.Sprintf("overtook an earlier fire: %s, but %s", a, earlier)})
 			}
 			last[a.life] = a
