@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qrtz-go/qrtz"
+	"github.com/qrtz-go/qrtz/schema"
 )
 
 type letter struct{ To string }
@@ -325,4 +326,23 @@ func TestAnOpenTransactionThatEnqueuedHoldsUpNobody(t *testing.T) {
 	require.Less(t, time.Since(began), 5*time.Second)
 	require.NoError(t, tx.Commit())
 	c.ran(1, 2*time.Second, func(f fire) bool { return f.ID == id })
+}
+
+// A caller's transaction may be on a session in whose character set a quote can hide, whatever the DSN says.
+func TestAQuoteCannotHideInACallersTransaction(t *testing.T) {
+	c := newCluster(t)
+	s := c.client()
+	require.NoError(t, s.Declare(t.Context(), qrtz.Job{Name: "post", Class: "post"}))
+	tx := c.begin()
+	_, err := tx.Exec(`SET NAMES gbk`)
+	require.NoError(t, err)
+	t.Cleanup(func() { _, _ = c.db.Exec(`SET NAMES utf8mb4`) })
+	_, err = s.In(tx).Enqueue(t.Context(), "post", letter{"\xbf' OR 1 = 1 -- "})
+	var unsafe *schema.UnsafeCharsetError
+	require.ErrorAs(t, err, &unsafe)
+	require.ErrorContains(t, err, `character_set_client is gbk`)
+	_, err = tx.Exec(`SET NAMES utf8mb4`)
+	require.NoError(t, err)
+	_, err = s.In(tx).Enqueue(t.Context(), "post", letter{"\xbf' OR 1 = 1 -- "})
+	require.NoError(t, err, "the session is right again, and the transaction goes on")
 }

@@ -286,3 +286,104 @@ func TestASwitchInTheFutureEndsNow(t *testing.T) {
 	v.AppSwitchedAt = at(3600)
 	assert.Equal(t, []TimeOff{{at(-9), at(0), at(0)}}, v.PassesOver("c"))
 }
+
+// switched is a node whose own switch was set to N at a time.
+func switched(name string, at time.Time, classes ...string) Node {
+	n := live(name, classes...)
+	n.On, n.SwitchedAt = false, at
+	return n
+}
+
+func at(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
+
+func TestOffSinceTheLastSwitchThatWasStillOn(t *testing.T) {
+	v := cluster(0, switched("me", at(-9), "a"), switched("has not seen it", at(-7), "a"), live("other", "b"))
+	v.Nodes[0].OffSince = at(-9)
+	assert.Equal(t, at(-7), v.OffSince("a"))
+	v.Nodes[1].OffSince = at(-8) // and has been on since, unseen
+	assert.Equal(t, at(-7), v.OffSince("a"))
+
+	v.AppOn, v.AppSwitchedAt = false, at(-20)
+	assert.Equal(t, at(-20), v.OffSince("b"))
+	assert.Equal(t, at(-20), v.OffSince("a"))
+	v.AppSwitchedAt = at(-1)
+	assert.Equal(t, at(-7), v.OffSince("a"), "the nodes were first")
+	v.AppSwitchedAt = time.Time{}
+	assert.Equal(t, time.UnixMilli(1), v.OffSince("b"), "never on")
+}
+
+func TestWhatANodePassesOverWhenItIsOnAgain(t *testing.T) {
+	dead := live("dead", "theirs")
+	dead.Instance = 0
+	resuming := live("resuming", "both")
+	resuming.OffSince, resuming.OffSeenAt, resuming.SwitchedAt = at(-6), at(-3), at(-2)
+	unnoticed := live("unnoticed", "theirs too")
+	unnoticed.SwitchedAt = at(-2) // off and on again
+	v := cluster(0, live("me", "both", "mine", "shared", "theirs", "theirs too"), dead, resuming, unnoticed, switched("off", at(-7), "shared"))
+	me := &v.Nodes[0]
+	passes := func(class string) (spans [][2]time.Time) {
+		v.Me = *me
+		for _, off := range v.PassesOver(class) {
+			require.Equal(t, off.Until, off.Seen)
+			spans = append(spans, [2]time.Time{off.From, off.Until})
+		}
+		return spans
+	}
+	assert.Empty(t, passes("mine"))
+	me.OffSince, me.OffSeenAt, me.SwitchedAt = at(-9), at(-2), at(-1)
+	type spans = [][2]time.Time
+	assert.Equal(t, spans{{at(-9), at(-1)}}, passes("mine"))
+	assert.Equal(t, spans{{at(-7), at(-1)}}, passes("shared"), "before that the other one was on")
+	assert.Equal(t, spans{{at(-6), at(-2)}}, passes("both"), "and here after that, too, though it has not resumed")
+	assert.Empty(t, passes("theirs too"))
+	assert.Empty(t, passes("theirs"), "it is dead, but nobody has switched it off: what it did not run is late")
+
+	me.AppOffSince, me.AppOffSeenAt, v.AppSwitchedAt = at(-8), at(-4), at(-3)
+	assert.Equal(t, spans{{at(-8), at(-3)}}, passes("theirs"), "only while the app was off")
+	assert.Equal(t, spans{{at(-9), at(-1)}, {at(-8), at(-3)}}, passes("mine"))
+	me.OffSince = time.Time{}
+	assert.Equal(t, spans{{at(-8), at(-3)}}, passes("mine"))
+}
+
+// A switch keeps only the last time it was thrown. What a node did not see off for longer than it goes without looking may
+// have been on.
+func TestWhatNobodySawOffMayHaveBeenOn(t *testing.T) {
+	me, other := live("me", "both", "mine"), live("other", "both")
+	me.AppOffSince, me.AppOffSeenAt = at(-60), at(-50)
+	v := cluster(0, me, other)
+	v.AppSwitchedAt = at(-10)
+	assert.Equal(t, []TimeOff{{at(-60), at(-50), at(-10)}}, v.PassesOver("mine"))
+	v.Nodes[1].AppOffSince, v.Nodes[1].AppOffSeenAt = at(-55), at(-15)
+	assert.Equal(t, []TimeOff{{at(-60), at(-50), at(-10)}}, v.PassesOver("mine"), "that is another time off")
+	v.Nodes[1].AppOffSince = at(-60)
+	assert.Equal(t, []TimeOff{{at(-60), at(-10), at(-10)}}, v.PassesOver("mine"), "another node has seen it all along")
+	v.Nodes[1].AppOffSeenAt = at(-18)
+	assert.Equal(t, []TimeOff{{at(-60), at(-18), at(-10)}}, v.PassesOver("mine"), "not until shortly before")
+	v.Nodes[1].AppOffSince, v.Nodes[0].AppOffSeenAt, v.Me.AppOffSeenAt = time.Time{}, time.Time{}, time.Time{}
+	assert.Equal(t, []TimeOff{{at(-60), at(-60), at(-10)}}, v.PassesOver("mine"), "noted by a program that does not say")
+
+	me = live("me", "both", "mine")
+	me.OffSince, me.OffSeenAt, me.SwitchedAt = at(-60), at(-40), at(-20)
+	v = cluster(0, me, switched("other", at(-50), "both"))
+	assert.Equal(t, []TimeOff{{at(-60), at(-40), at(-20)}}, v.PassesOver("mine"))
+	assert.Equal(t, []TimeOff{{at(-50), at(-40), at(-20)}}, v.PassesOver("both"), "the other one is off")
+	v.Nodes[1].SwitchedAt = at(-30)
+	assert.Equal(t, []TimeOff{{at(-30), at(-30), at(-20)}}, v.PassesOver("both"))
+}
+
+func TestResuming(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*View)
+		want   bool
+	}{
+		"never off":     {func(*View) {}, false},
+		"was off":       {func(v *View) { v.Me.OffSince = noon }, true},
+		"app was off":   {func(v *View) { v.Me.AppOffSince = noon }, true},
+		"still off":     {func(v *View) { v.Me.OffSince, v.Me.On = noon, false }, false},
+		"app still off": {func(v *View) { v.Me.AppOffSince, v.AppOn = noon, false }, false},
+	} {
+		v := cluster(0, live("a"))
+		c.change(&v)
+		assert.Equal(t, c.want, v.Resuming(), name)
+	}
+}

@@ -1,6 +1,12 @@
 package qrtz_test
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -9,32 +15,193 @@ import (
 	"github.com/qrtz-go/qrtz"
 )
 
-// addJob adds a job from a SQL console, with the columns of version 1.3.
-func (c *cluster) addJob(class string) int64 {
-	c.t.Helper()
-	id, err := c.exec(`INSERT INTO QRTZ_JOB (APPLICATION, STATE, JOB_CLASS, JOB_DATA, JOB_DESCRIPTION, UPDATE_TIME)
-		VALUES ('test', 'EXECUTING', ?, '{}', 'by hand', 0)`, class).LastInsertId()
-	require.NoError(c.t, err)
-	return id
+func TestHistoryKeepsWhatItsJobWants(t *testing.T) {
+	c := newCluster(t)
+	rows := make(chan int, 10) // of a job, as its handler sees them
+	cfg := quick("n1")
+	s := c.open(cfg, func(s *qrtz.Scheduler) {
+		qrtz.Handle(s, "mixed", func(_ context.Context, run *qrtz.Run, fail bool) error {
+			rows <- c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE JOB_ID = ?`, run.JobID)
+			if fail {
+				return errors.New("as asked")
+			}
+			return nil
+		})
+	})
+	for name, history := range map[string]qrtz.History{"a": qrtz.HistoryAll, "f": qrtz.HistoryFailed, "n": qrtz.HistoryNone} {
+		for _, fail := range []bool{true, false} {
+			job := qrtz.Job{Name: name, Class: "mixed", Data: fail, Options: qrtz.Options{History: history}, Schedules: []qrtz.Schedule{qrtz.At(time.Now())}}
+			if fail {
+				job.Name += "!"
+			}
+			require.NoError(t, s.Declare(t.Context(), job))
+		}
+	}
+	n := c.start(s)
+	seen := map[int]int{}
+	for range 6 {
+		seen[<-rows]++
+	}
+	n.halt()
+	require.Equal(t, map[int]int{0: 2, 1: 4}, seen, "NONE writes no row at all")
+	require.Equal(t, "a SUCCEEDED, a! FAILED, f! FAILED", c.text(
+		`SELECT GROUP_CONCAT(J.NAME, ' ', R.STATE ORDER BY J.NAME SEPARATOR ', ') FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID`))
 }
 
-// addExecute adds an execute from a SQL console, with columns of version 1.3: it does not name its app.
-func (c *cluster) addExecute(job int64, kind, cron string, every time.Duration, count int, start, next, end int64) int64 {
-	c.t.Helper()
-	id, err := c.exec(`INSERT INTO QRTZ_EXECUTE (PID, JOB_TYPE, STATE, CRON, ZONE_ID, REPEAT_COUNT, REPEAT_INTERVAL, NEXT_FIRE_TIME,
-		HOST_IP, HOST_NAME, START_TIME, END_TIME) VALUES (?, ?, 'EXECUTING', ?, 'UTC', ?, ?, ?, 'console', 'console', ?, ?)`,
-		job, kind, cron, count, every.Milliseconds(), next, start, end).LastInsertId()
-	require.NoError(c.t, err)
-	return id
+func TestRunNowBySQL(t *testing.T) {
+	c := newCluster(t)
+	var mu sync.Mutex
+	data := map[int64]string{}
+	open := func(id string) *qrtz.Scheduler {
+		return c.open(quick(id), func(s *qrtz.Scheduler) {
+			qrtz.Handle(s, "print", func(_ context.Context, run *qrtz.Run, what json.RawMessage) error {
+				c.record(run)
+				mu.Lock()
+				defer mu.Unlock()
+				data[run.ID] = string(what)
+				return nil
+			})
+		})
+	}
+	s := open("n1")
+	require.NoError(t, s.Declare(t.Context(), qrtz.Job{Name: "print", Data: "the job's"}))
+	c.start(s)
+	c.start(open("n2"))
+	c.eventually("both have joined", 5*time.Second, func() bool { return c.count(`SELECT COUNT(*) FROM QRTZ_NODE WHERE INSTANCE IS NOT NULL`) == 2 })
+	job := c.count(`SELECT ID FROM QRTZ_JOB`)
+	for i, own := range []any{nil, `"its own"`} {
+		asked := time.Now()
+		done := c.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, JOB_DATA) VALUES ('test', ?, ?)`, job, own)
+		id, err := done.LastInsertId()
+		require.NoError(t, err)
+		c.ran(i+1, within, all)
+		f := c.fires()[i]
+		require.Equal(t, id, f.ID)
+		require.Zero(t, f.ExecuteID)
+		require.WithinDuration(t, asked, f.FireTime, within, "it was due when it was first seen")
+		c.eventually("it has ended", within, func() bool { return c.text(`SELECT STATE FROM QRTZ_RUN WHERE ID = ?`, id) == "SUCCEEDED" })
+		mu.Lock()
+		require.Equal(t, []string{`"the job's"`, `"its own"`}[i], data[id])
+		mu.Unlock()
+	}
 }
 
-func (c *cluster) state(execute int64) string {
-	return c.text(`SELECT STATE FROM QRTZ_EXECUTE WHERE ID = ?`, execute)
+// crowd counts how many runs of a handler go at once, anywhere in the cluster.
+type crowd struct{ now, most atomic.Int32 }
+
+func (w *crowd) enter() { w.most.Store(max(w.most.Load(), w.now.Add(1))) }
+
+func (w *crowd) leave() { w.now.Add(-1) }
+
+// slow is a handler that takes much longer than the time between fires.
+func (c *cluster) slow(w *crowd) func(*qrtz.Scheduler) {
+	return func(s *qrtz.Scheduler) {
+		qrtz.Handle(s, "slow", func(ctx context.Context, run *qrtz.Run, _ struct{}) error {
+			w.enter()
+			defer w.leave()
+			c.record(run)
+			select {
+			case <-ctx.Done():
+			case <-time.After(250 * time.Millisecond):
+			}
+			return nil
+		})
+	}
 }
 
-func (c *cluster) waitForState(execute int64, state string) {
-	c.t.Helper()
-	c.eventually("state "+state, 10*time.Second, func() bool { return c.state(execute) == state })
+// crowded has three nodes run a job that is slower than its rate, and returns how many runs went at once.
+func crowded(t *testing.T, c *cluster, rule qrtz.Overlap, prepare string) int32 {
+	t.Helper()
+	if prepare != "" {
+		c.exec(prepare)
+	}
+	var w crowd
+	var nodes []*testNode
+	for i := range 3 {
+		nodes = append(nodes, c.start(c.open(quick(fmt.Sprint("n", i)), c.slow(&w))))
+	}
+	job := qrtz.Job{Name: "slow", Options: qrtz.Options{Overlap: rule, QueueLimit: 2}}
+	for i := range 3 { // each may have an owner of its own
+		every := qrtz.Every(150 * time.Millisecond)
+		every.Name = fmt.Sprint(i)
+		job.Schedules = append(job.Schedules, every)
+	}
+	require.NoError(t, nodes[0].Declare(t.Context(), job))
+	c.ran(8, 15*time.Second, all)
+	for _, n := range nodes {
+		n.halt()
+	}
+	return w.most.Load()
+}
+
+func TestOnlyOneRunAtATime(t *testing.T) {
+	for _, rule := range []qrtz.Overlap{qrtz.OverlapSkip, qrtz.OverlapQueue} {
+		t.Run(string(rule), func(t *testing.T) {
+			c := newCluster(t)
+			require.Equal(t, int32(1), crowded(t, c, rule, ""))
+			skipped := `SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'SKIPPED' AND FINISHED_AT IS NOT NULL AND MESSAGE LIKE 'overlap: %'`
+			require.GreaterOrEqual(t, c.count(skipped), 5)
+			require.Equal(t, c.count(skipped), c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'SKIPPED'`), "each with its reason")
+			require.Zero(t, c.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE E WHERE TIME_TRIGGERED <> (SELECT COUNT(*) FROM QRTZ_RUN R WHERE R.EXECUTE_ID = E.ID)`),
+				"each fire has its row")
+		})
+	}
+}
+
+// It is the unique key that makes it so, not timing.
+func TestWithoutTheKeyRunsOverlap(t *testing.T) {
+	c := newCluster(t)
+	require.Greater(t, crowded(t, c, qrtz.OverlapSkip, `ALTER TABLE QRTZ_RUN DROP KEY QRTZ_RUN_OVERLAP`), int32(1))
+}
+
+func TestAllowLetsThemRunBesideEachOther(t *testing.T) {
+	require.Greater(t, crowded(t, newCluster(t), qrtz.OverlapAllow, ""), int32(1))
+}
+
+func TestTheQueueRunsTheNewestInOrderAfterwards(t *testing.T) {
+	c := newCluster(t)
+	release := make(chan struct{})
+	letGo := sync.OnceFunc(func() { close(release) })
+	hold := func(s *qrtz.Scheduler) {
+		qrtz.Handle(s, "hold", func(_ context.Context, run *qrtz.Run, _ struct{}) error {
+			c.record(run)
+			<-release
+			return nil
+		})
+	}
+	n := c.start(c.open(quick("n1"), hold))
+	c.start(c.open(quick("n2"), hold))
+	c.start(c.open(quick("n3"), hold))
+	t.Cleanup(letGo)
+	every := qrtz.Every(200 * time.Millisecond)
+	every.Count = 9
+	job := qrtz.Job{Name: "hold", Options: qrtz.Options{Overlap: qrtz.OverlapQueue, QueueLimit: 3}, Schedules: []qrtz.Schedule{every}}
+	require.NoError(t, n.Declare(t.Context(), job))
+	c.eventually("all fires have come", 10*time.Second, func() bool { return c.text(`SELECT STATE FROM QRTZ_EXECUTE`) == "COMPLETE" })
+	c.eventually("all but the newest three are skipped", 10*time.Second, func() bool {
+		return c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'SKIPPED' AND MESSAGE LIKE '%QUEUE_LIMIT%'`) == 5
+	})
+	require.Len(t, c.fires(), 1)
+	letGo()
+	c.ran(4, 10*time.Second, all)
+	first := c.fires()[0].FireTime
+	for i, f := range c.fires()[1:] {
+		require.Equal(t, first.Add(time.Duration(6+i)*200*time.Millisecond).UnixMilli(), f.FireTime.UnixMilli(), "the newest three, in order")
+	}
+}
+
+// A schedule faster than a claim's lead is not taken to overlap itself: short runs all go.
+func TestShortRunsOfAFastExclusiveScheduleDoNotSkipEachOther(t *testing.T) {
+	c := newCluster(t)
+	n := c.node("n1")
+	ticking(t, n.Scheduler, 300, time.Second) // a crowd, which is claimed up to a second early
+	require.NoError(t, n.Declare(t.Context(), qrtz.Job{
+		Name: "alone", Class: "tick", Schedules: []qrtz.Schedule{qrtz.Every(200 * time.Millisecond)}, Options: qrtz.Options{Overlap: qrtz.OverlapSkip},
+	}))
+	job := c.count(`SELECT ID FROM QRTZ_JOB WHERE NAME = 'alone'`)
+	c.ran(20, 15*time.Second, func(f fire) bool { return f.JobID == int64(job) })
+	skipped := c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE JOB_ID = ? AND STATE = 'SKIPPED'`, job)
+	require.LessOrEqual(t, skipped, 2, "a busy machine may hold up a run for 200 ms")
 }
 
 func TestAFiniteScheduleRunsAllItsFiresAndCompletes(t *testing.T) {

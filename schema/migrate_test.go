@@ -3,8 +3,6 @@ package schema_test
 import (
 	"database/sql"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -170,26 +168,59 @@ func TestCheckSaysWhatToDo(t *testing.T) {
 	assert.NoError(t, schema.Check(t.Context(), db, "my_"), "a newer schema is fine")
 }
 
-func open(t *testing.T, dsn string) *sql.DB {
-	t.Helper()
-	db, err := sql.Open("mysql", dsn)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	return db
+func TestUpgradeKeepsEveryRowAndValue(t *testing.T) {
+	db := testdb.New(t)
+	createV13(t, db)
+	fillV13(t, db)
+	up(t, db, schema.DefaultPrefix)
+	checkFilledV13(t, db)
+
+	fresh := testdb.New(t)
+	up(t, fresh, schema.DefaultPrefix)
+	assert.Equal(t, layout(t, fresh), layout(t, db))
+	for _, view := range []string{"APP", "NODE", "JOB", "EXECUTE", "RUN"} {
+		rows(t, db, `SELECT * FROM QRTZ_V_`+view)
+	}
 }
 
-// conn is one connection on which prepare has been run.
-func conn(t *testing.T, db *sql.DB, prepare string) *sql.Conn {
-	t.Helper()
-	c, err := db.Conn(t.Context())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	_, err = c.ExecContext(t.Context(), prepare)
-	require.NoError(t, err)
-	return c
+func TestVersion13InsertsBesideOurs(t *testing.T) {
+	db := testdb.New(t)
+	up(t, db, schema.DefaultPrefix)
+	exec(t, db, insertAppV13+`('x', 'Y', -1, 0, 15000)`)
+	exec(t, db, insertNodeV13+`('x', '10.0.0.1', 'h', 'Y', 1)`)
+	exec(t, db, insertJobV13+`(7, 'x', 'INIT', 'c', NULL, NULL, 1)`)
+	exec(t, db, insertExecuteV13+`(8, 7, 'SIMPLE', 'INIT', NULL, NULL, -1, 1000, -1, -1, NULL, '', '', 0, -1)`)
+	assert.Equal(t, "'8' '7' 'FIRE_ONCE'", one(t, db, `SELECT ID, PID, MISFIRE FROM QRTZ_EXECUTE`))
+
+	exec(t, db, `INSERT INTO QRTZ_JOB (APPLICATION, JOB_CLASS) VALUES ('x', 'ours')`)
+	assert.Equal(t, "'1' 'INIT'", one(t, db, `SELECT ID > 7, STATE FROM QRTZ_JOB WHERE JOB_CLASS = 'ours'`), "our ids go on after theirs")
 }
 
-// split cuts a migration into its statements.
-func split(text string) []string {
-	return slices.DeleteFunc(strings.SplitAfter(text, ";\n"), func(s string) bool { return strings.TrimSpace(s) == "" })
+func TestUpRefusesUnknownStatesAndChangesNothing(t *testing.T) {
+	const job, execute = `(5, 'a', '%s', 'c', NULL, NULL, 1)`, `(6, 0, '%s', '%s', NULL, NULL, 0, 0, 0, 0, 0, '', '', 0, 0)`
+	for _, c := range []struct{ name, statement, table, key, value string }{
+		{"app", insertAppV13 + `('odd', 'X', 0, 0, 0)`, "QRTZ_APP", "odd", "X"},
+		{"accent", insertAppV13 + `('odd', 'Ý', 0, 0, 0)`, "QRTZ_APP", "odd", "Ý"},
+		{"empty", insertAppV13 + `('odd', '', 0, 0, 0)`, "QRTZ_APP", "odd", ""},
+		{"node", insertNodeV13 + `('a', 'odd', 'h', 'Q', 0)`, "QRTZ_NODE", "odd", "Q"},
+		{"job", insertJobV13 + fmt.Sprintf(job, "RUNNING"), "QRTZ_JOB", "5", "RUNNING"},
+		{"execute", insertExecuteV13 + fmt.Sprintf(execute, "CRON", "Y"), "QRTZ_EXECUTE", "6", "Y"},
+		{"type", insertExecuteV13 + fmt.Sprintf(execute, "DAILY", "INIT"), "QRTZ_EXECUTE", "6", "DAILY"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			db := testdb.New(t)
+			createV13(t, db)
+			fillV13(t, db)
+			exec(t, db, c.statement)
+			before, tables := contentV13(t, db, false), v13Layout(t, db)
+			_, err := schema.Up(t.Context(), db, schema.DefaultPrefix)
+			require.Error(t, err)
+			for _, part := range []string{c.table, c.key, `"` + c.value + `"`} {
+				assert.Contains(t, err.Error(), part)
+			}
+			assert.Equal(t, before, contentV13(t, db, false))
+			assert.Equal(t, tables, v13Layout(t, db))
+			assert.Error(t, schema.Check(t.Context(), db, schema.DefaultPrefix))
+		})
+	}
 }
