@@ -12,8 +12,9 @@ import (
 // Manual is a node of the cluster that does nothing until told, and then in the caller's goroutine, by the database's
 // clock as it is at that moment. It is for tests: use package qrtztest, which has the database tell the time you want.
 type Manual struct {
-	session *session
-	told    []Event
+	scheduler *Scheduler
+	session   *session
+	told      []Event
 }
 
 // Manual joins the cluster in place of Run, and does what a node does when it starts: misfire policies are applied, and
@@ -24,7 +25,7 @@ func (s *Scheduler) Manual(ctx context.Context) (*Manual, error) {
 	}
 	one := newSession(s, &links{own: s.db, beat: s.db}) // which the test has told the time
 	s.session.Store(one)
-	m := &Manual{session: one}
+	m := &Manual{scheduler: s, session: one}
 	one.hooks, one.tell = m.recording(s.cfg.Hooks), func(hook func(Event), e Event) { hook(e) }
 	one.clock.StandStill(true)
 	if err := one.start(ctx); err != nil {
@@ -81,7 +82,7 @@ func (m *Manual) RunDue(ctx context.Context) (told []Event, next time.Time, err 
 		})
 	}
 	if err == nil {
-		next, err = s.executes.NextDue(ctx, s.classes(), s.clock.Now())
+		next, err = s.executes.NextDue(ctx, s.classes, s.clock.Now())
 	}
 	told, m.told = m.told, nil
 	if err != nil {
@@ -93,6 +94,6 @@ func (m *Manual) RunDue(ctx context.Context) (told []Event, next time.Time, err 
 // Leave leaves the cluster. The Scheduler can then run, or be driven by hand again.
 func (m *Manual) Leave(ctx context.Context) {
 	m.session.leave(ctx)
-	m.session.session.Store(nil)
-	m.session.busy.Store(false)
+	m.scheduler.session.Store(nil)
+	m.scheduler.busy.Store(false)
 }

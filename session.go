@@ -14,6 +14,7 @@ import (
 	"github.com/qrtz-go/qrtz/misfire"
 	"github.com/qrtz-go/qrtz/node"
 	"github.com/qrtz-go/qrtz/poller"
+	"github.com/qrtz-go/qrtz/pool"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -25,7 +26,10 @@ const (
 
 // session is one life of a Scheduler, from joining the cluster to leaving it.
 type session struct {
-	*Scheduler
+	cfg      Config
+	handlers map[string]handler
+	classes  []string // of the handlers, sorted
+	pool     *pool.Pool
 	links    *links
 	clock    *node.Clock
 	apps     *app.Store
@@ -51,21 +55,21 @@ type session struct {
 func newSession(s *Scheduler, l *links) *session {
 	log, prefix := *s.cfg.Logger, schema.Prefix(s.cfg.Prefix)
 	one := &session{
-		Scheduler: s, links: l, active: actives{byID: map[int64]*active{}},
+		cfg: s.cfg, handlers: s.handlers, classes: s.classes(), pool: s.pool, links: l, active: actives{byID: map[int64]*active{}},
 		clock: node.NewClock(l.beat, s.cfg.Wall, log), apps: app.NewStore(l.own, prefix, s.cfg.App), executes: execute.NewStore(l.own, prefix, s.cfg.App),
 	}
 	one.events, one.hooks = newEvents(log), s.cfg.Hooks
 	one.tell = one.events.tell
 	one.runs, one.cancelRuns = context.WithCancelCause(context.Background())
 	one.member = node.NewMember(l.own, l.beat, prefix, s.cfg.App, one.clock, node.Config{
-		ID: s.cfg.NodeID, Classes: s.classes(), Version: version(), Log: log, Wall: s.cfg.Wall,
+		ID: s.cfg.NodeID, Classes: one.classes, Version: version(), Log: log, Wall: s.cfg.Wall,
 		BeatEvery: s.cfg.PollInterval, Timeout: s.cfg.NodeTimeout, OnFenced: one.endRuns, Settle: one.settle,
 	})
 	here := cluster{one.member, one.clock}
 	one.results = execute.NewResults(one.executes.Complete, log)
 	one.loader = newLoader(one.executes)
 	one.poller = poller.New(one.executes, here, s.pool, poller.Config{
-		Interval: s.cfg.PollInterval, MisfireAfter: s.cfg.MisfireAfter, Classes: s.classes(), Log: log,
+		Interval: s.cfg.PollInterval, MisfireAfter: s.cfg.MisfireAfter, Classes: one.classes, Log: log,
 		Unhandled: one.unhandled, Claimed: one.tellClaimed, Skipped: one.tellSkipped, Fresh: one.fresh, Run: one.carryOut,
 	})
 	one.misfire = misfire.New(one.apps, here, one.executes, misfire.Config{
@@ -89,7 +93,7 @@ func (s *session) join(ctx context.Context) error {
 	}
 	self := s.member.Self()
 	s.cfg.Logger.Info().Str("app", s.cfg.App).Str("node", self.HostIP).Int64("instance", self.Instance).
-		Strs("classes", s.classes()).Dur("clock_skew", s.clock.Skew()).Msg("joined")
+		Strs("classes", s.classes).Dur("clock_skew", s.clock.Skew()).Msg("joined")
 	return nil
 }
 
