@@ -98,6 +98,7 @@ func TestAcrossTheNodesOfAGaleraCluster(t *testing.T) {
 		{"a claim that has yet to arrive is handed back", handBackBeforeArrival},
 		{"results follow their claim with wsrep_sync_wait", finishBeforeArrival},
 		{"several migrate at once", migrateAtOnce},
+		{"one migrates while others begin", migrateWhileOthersBegin},
 		{"transactions go step by step", sendNoPackets},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, newNodes(t, c)) })
@@ -403,6 +404,28 @@ func migrateAtOnce(t *testing.T, n *nodes) {
 	for _, db := range n.dbs {
 		require.NoError(t, schema.Check(t.Context(), db.DB, prefix))
 	}
+}
+
+// Nodes that come later begin by creating QRTZ_SCHEMA if it is not there, which aborts what writes that table just then.
+func migrateWhileOthersBegin(t *testing.T, n *nodes) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	for _, db := range n.dbs[1:] {
+		others.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS M_SCHEMA LIKE QRTZ_SCHEMA`)
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	for range 5 {
+		_, err := schema.Up(t.Context(), n.DB.DB, "M_")
+		assert.NoError(t, err)
+		_, err = schema.Exec(t.Context(), n.DB, `DELETE FROM M_SCHEMA`)
+		assert.NoError(t, err)
+	}
+	cancel()
+	others.Wait()
 }
 
 // A transaction that is aborted within a packet would report that it has committed.

@@ -156,14 +156,22 @@ const createSchemaTable = `CREATE TABLE IF NOT EXISTS QRTZ_SCHEMA (
   PRIMARY KEY (VERSION)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`
 
+// apply runs a migration. What the server rolls back because of others is run again: on Galera, a node that begins to migrate
+// asks for QRTZ_SCHEMA, and that aborts whatever writes the table on other nodes just then.
 func apply(ctx context.Context, conn *sql.Conn, prefix Prefix, m Migration) error {
 	for _, statement := range statements(m.SQL) {
-		if _, err := conn.ExecContext(ctx, prefix.SQL(statement)); err != nil && !alreadyThere(err) {
+		err := Again(ctx, func() error {
+			_, err := conn.ExecContext(ctx, prefix.SQL(statement))
+			return err
+		})
+		if err != nil && !alreadyThere(err) {
 			return fmt.Errorf("%w, in: %s", err, firstLine(statement))
 		}
 	}
-	_, err := conn.ExecContext(ctx, prefix.SQL(`INSERT IGNORE INTO QRTZ_SCHEMA (VERSION, NAME) VALUES (?, ?)`), m.Version, m.Name)
-	return err
+	return Again(ctx, func() error {
+		_, err := conn.ExecContext(ctx, prefix.SQL(`INSERT IGNORE INTO QRTZ_SCHEMA (VERSION, NAME) VALUES (?, ?)`), m.Version, m.Name)
+		return err
+	})
 }
 
 const permitIDZero = `SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',NO_AUTO_VALUE_ON_ZERO')`
