@@ -163,13 +163,14 @@ func TestARunThatIsNeitherStartedNorHandedBack(t *testing.T) {
 func TestOrderAndFences(t *testing.T) {
 	at := func(ms int64) int64 { return t0.UnixMicro() + ms*1000 }
 	told := func(run, fire, started, fence int64) *account {
-		return &account{entry: entry{Run: run, Start: started, Execute: 1, Fire: fire, Attempt: 1, Fence: fence, At: at(started)}, life: "a-n1-1"}
+		return &account{entry: entry{Run: run, Start: started, Execute: 1, Fire: t0.UnixMilli() + fire, Attempt: 1, Fence: fence, At: at(started)}, life: "a-n1-1"}
 	}
 	rows := []runRow{row(1, "RUNNING", t0), row(2, "RUNNING", t0.Add(time.Second)), row(3, "RUNNING", t0.Add(-time.Second))}
 	require.Empty(t, outOfOrder(rows, []*account{told(1, 10, 100, 1), told(2, 20, 200, 2)}))
 	require.Empty(t, outOfOrder(rows, []*account{told(1, 10, 420, 1), told(2, 20, 200, 1)}), "two that start at once")
 	require.Equal(t, []string{"order"}, whats(outOfOrder(rows, []*account{told(1, 10, 500, 1), told(2, 20, 200, 2)})))
 	require.Empty(t, outOfOrder(rows, []*account{told(1, 10, 500, 2), told(3, 20, 200, 1)}), "handed back and claimed again")
+	require.Empty(t, outOfOrder(rows, []*account{told(1, -1500, 500, 1), told(2, 20, 200, 2)}), "claimed so late that it was handed back before")
 	require.Equal(t, []string{"fence"}, whats(outOfOrder(rows, []*account{told(1, 10, 100, 2), told(2, 20, 200, 1)})))
 }
 
