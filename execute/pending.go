@@ -148,8 +148,8 @@ UPDATE IGNORE ` + pendingTargetSQL + `
   LEFT JOIN QRTZ_EXECUTE E FORCE INDEX (PRIMARY) ON E.ID = R.EXECUTE_ID
    SET R.STATE = 'RUNNING', R.OVERLAP_KEY = V.KEY1, R.HOST_IP = ?, R.INSTANCE = ?, R.CLAIM_TOKEN = ?, R.CLAIMED_AT = ` + schema.NowMillisSQL + `,
        R.FENCE = GREATEST(LEAST(R.FENCE, 8999999999999999999) + 1, COALESCE(E.FENCE, 0)),
-       R.FIRE_TIME = IF(R.FIRE_TIME = 0, ` + schema.NowMillisSQL + `, R.FIRE_TIME),
-       R.AVAILABLE_AT = IF(R.AVAILABLE_AT = 0, ` + schema.NowMillisSQL + `, R.AVAILABLE_AT)` + pendingGuardSQL
+       R.FIRE_TIME = IF(R.FIRE_TIME < 1, ` + schema.NowMillisSQL + `, R.FIRE_TIME),
+       R.AVAILABLE_AT = IF(R.AVAILABLE_AT < 1, ` + schema.NowMillisSQL + `, R.AVAILABLE_AT)` + pendingGuardSQL
 
 	claimedRunsSQL = `
 SELECT ` + runColumns + `

@@ -161,3 +161,19 @@ func TestRunsOfAnInstanceThatIsGoneAreLost(t *testing.T) {
 	f.handBack(f.store, lost[:1])
 	require.Equal(t, "LOST", f.runState(lost[0].ID))
 }
+
+// Lists go by the time at which a run was available; one that somebody asked for by SQL has none until it is claimed.
+func TestARunAskedForBySQLGetsItsTimesWithTheClaim(t *testing.T) {
+	f := newTables(t)
+	given := f.pending()
+	f.exec(`UPDATE QRTZ_RUN SET AVAILABLE_AT = FIRE_TIME`)
+	left := f.id(f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID) VALUES ('a', ?)`, f.job))
+	none := f.id(f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME, AVAILABLE_AT) VALUES ('a', ?, -1, -1)`, f.job))
+	claimed, err := f.store.ClaimPending(t.Context(), f.join("n1"), f.pendingOf(f.store, given, left, none))
+	require.NoError(t, err)
+	require.Len(t, claimed.Runs, 3)
+	for _, id := range []int64{left, none} {
+		require.Equal(t, "yes", f.text(`SELECT IF(CLAIMED_AT - AVAILABLE_AT BETWEEN 0 AND 1000 AND CLAIMED_AT - FIRE_TIME BETWEEN 0 AND 1000, 'yes', 'no') FROM QRTZ_RUN WHERE ID = ?`, id))
+	}
+	require.Equal(t, noon.UnixMilli(), f.count(`SELECT AVAILABLE_AT FROM QRTZ_RUN WHERE ID = ?`, given))
+}
