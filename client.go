@@ -13,7 +13,7 @@ import (
 	"github.com/qrtz-go/qrtz/schema"
 )
 
-// Client adds, changes and removes what is stored: jobs, schedules, runs. A Scheduler is one, whether it runs or not,
+// Client adds, changes and deletes what is stored: jobs, schedules, runs. A Scheduler is one, whether it runs or not,
 // and each of its calls takes effect by itself. Scheduler.In makes one that works in a transaction of yours.
 //
 // A call that fails changes nothing, save with ErrCommitUnknown: then nobody can tell yet.
@@ -24,8 +24,8 @@ type Client struct {
 
 // In returns a Client whose calls take effect if and only if tx commits, at any isolation level. It must be a transaction
 // on the scheduler's database. Keep it short if it does more than enqueue: claims of the schedules it changes wait for
-// it. A deadlock or lock wait timeout is, as ever, for the owner of tx to try again. On Galera, and on servers with
-// snapshot isolation, so is error 1020. A session whose character_set_client is big5, cp932, gb18030, gbk or sjis is
+// it. Deadlocks and lock wait timeouts (on Galera, and on servers with snapshot isolation, also error 1020) are returned:
+// retry your whole transaction. A session whose character_set_client is big5, cp932, gb18030, gbk or sjis is
 // refused: in these a quote can hide in a character. charset=utf8mb4 in the DSN is right.
 func (s *Scheduler) In(tx *sql.Tx) *Client {
 	return &Client{scheduler: s, tx: &sqlx.Tx{Tx: tx, Mapper: s.db.Mapper}}
@@ -117,24 +117,39 @@ func (c *Client) EnqueueAt(ctx context.Context, job string, data any, at time.Ti
 		if due.IsZero() {
 			due = now
 		}
-		runID, err = c.scheduler.executes.Enqueue(ctx, tx, job, raw, due)
+		jobID, err := c.scheduler.executes.JobNamed(ctx, tx, job)
+		if err != nil {
+			return err
+		}
+		runID, err = c.scheduler.executes.Enqueue(ctx, tx, jobID, raw, due)
 		return err
 	})
 	return runID, err
 }
 
-// Pause stops a schedule of a job, or all of the job's if schedule is empty. What is claimed already still runs.
+// Pause pauses a schedule of a job, or all of the job's if schedule is empty. What is claimed already still runs, and what
+// is not EXECUTING stays as it is.
 func (c *Client) Pause(ctx context.Context, job, schedule string) error {
 	return c.change(ctx, "pause", func(tx *sqlx.Tx, now time.Time) error {
-		return c.scheduler.executes.Pause(ctx, tx, now, job, schedule)
+		ids, err := c.scheduler.executes.ExecutesNamed(ctx, tx, job, schedule)
+		if err != nil {
+			return err
+		}
+		_, err = c.scheduler.executes.Pause(ctx, tx, now, ids...)
+		return err
 	})
 }
 
-// Resume has a paused schedule of a job, or all of the job's if schedule is empty, fire again from now on. What was due
-// in the pause is passed over.
+// Resume has a schedule of a job, or all of the job's if schedule is empty, fire again from now on, if it is paused or was
+// never started. What was due in the pause is passed over.
 func (c *Client) Resume(ctx context.Context, job, schedule string) error {
 	err := c.change(ctx, "resume", func(tx *sqlx.Tx, now time.Time) error {
-		return c.scheduler.executes.Resume(ctx, tx, now, job, schedule)
+		ids, err := c.scheduler.executes.ExecutesNamed(ctx, tx, job, schedule)
+		if err != nil {
+			return err
+		}
+		_, err = c.scheduler.executes.Resume(ctx, tx, now, ids...)
+		return err
 	})
 	if err == nil {
 		c.wake()
@@ -142,14 +157,18 @@ func (c *Client) Resume(ctx context.Context, job, schedule string) error {
 	return err
 }
 
-// Remove deletes a job and its schedules. What runs goes on, what waits is CANCELLED, and the history stays.
-func (c *Client) Remove(ctx context.Context, job string) error {
-	return c.change(ctx, "remove", func(tx *sqlx.Tx, now time.Time) error {
-		return c.scheduler.executes.Remove(ctx, tx, now, job)
+// Delete deletes a job and its schedules. What is RUNNING continues, what is PENDING is CANCELLED, and the history stays.
+func (c *Client) Delete(ctx context.Context, job string) error {
+	return c.change(ctx, "delete", func(tx *sqlx.Tx, now time.Time) error {
+		id, err := c.scheduler.executes.JobNamed(ctx, tx, job)
+		if err != nil {
+			return err
+		}
+		return c.scheduler.executes.DeleteJob(ctx, tx, now, id)
 	})
 }
 
-// Cancel ends a run that waits as CANCELLED, and cancels the context of one that runs with ErrCancelled: at once if it
+// Cancel ends a PENDING run as CANCELLED, and cancels the context of a RUNNING one with ErrCancelled: at once if it
 // runs in this process, within a second elsewhere. ErrNotFound and ErrWrongState say that there is nothing to cancel.
 func (c *Client) Cancel(ctx context.Context, runID int64) error {
 	err := c.change(ctx, "cancel", func(tx *sqlx.Tx, now time.Time) error {
@@ -162,7 +181,7 @@ func (c *Client) Cancel(ctx context.Context, runID int64) error {
 }
 
 // Retry has a run that FAILED, was LOST or CANCELLED tried again now, as a new attempt, whose id it returns.
-// ErrNotFound and ErrWrongState say that it cannot be.
+// ErrNotFound and ErrWrongState say why it cannot be.
 func (c *Client) Retry(ctx context.Context, runID int64) (newID int64, err error) {
 	err = c.change(ctx, "retry", func(tx *sqlx.Tx, now time.Time) error {
 		newID, err = c.scheduler.executes.Retry(ctx, tx, now, runID)

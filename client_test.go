@@ -115,7 +115,7 @@ func TestUnknownNamesAreErrorsThatNameCloseOnes(t *testing.T) {
 	require.EqualError(t, s.Pause(t.Context(), "xyz", ""), `qrtz: pause: not found: app "test" has no job named "xyz"`)
 	require.EqualError(t, s.Resume(t.Context(), "send-invoices", "hourli"),
 		`qrtz: resume: not found: job "send-invoices" has no schedule named "hourli"; did you mean "hourly"?`)
-	require.ErrorIs(t, s.Remove(t.Context(), "xyz"), qrtz.ErrNotFound)
+	require.ErrorIs(t, s.Delete(t.Context(), "xyz"), qrtz.ErrNotFound)
 	require.ErrorIs(t, s.Cancel(t.Context(), 12345), qrtz.ErrNotFound)
 	_, err = s.Retry(t.Context(), 12345)
 	require.ErrorIs(t, err, qrtz.ErrNotFound)
@@ -124,7 +124,7 @@ func TestUnknownNamesAreErrorsThatNameCloseOnes(t *testing.T) {
 	require.Zero(t, c.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
 }
 
-// What is declared, paused, resumed and removed in a transaction is so once it commits, and never if it does not.
+// What is declared, paused, resumed and deleted in a transaction is so once it commits, and never if it does not.
 func TestSchedulesChangeWithTheCallersTransaction(t *testing.T) {
 	c := newCluster(t)
 	n := c.node("n1")
@@ -139,7 +139,7 @@ func TestSchedulesChangeWithTheCallersTransaction(t *testing.T) {
 	declare := func(c *qrtz.Client) error { return c.Declare(t.Context(), job) }
 	pause := func(c *qrtz.Client) error { return c.Pause(t.Context(), "ticking", "") }
 	resume := func(c *qrtz.Client) error { return c.Resume(t.Context(), "ticking", "") }
-	remove := func(c *qrtz.Client) error { return c.Remove(t.Context(), "ticking") }
+	del := func(c *qrtz.Client) error { return c.Delete(t.Context(), "ticking") }
 	ticks := func() {
 		t.Helper()
 		since := time.Now()
@@ -171,9 +171,9 @@ func TestSchedulesChangeWithTheCallersTransaction(t *testing.T) {
 		late := f.FireTime.Before(resumed) && f.StartedAt.After(resumed)
 		require.False(t, late && resumed.Sub(f.FireTime) > time.Second, "no burst")
 	}
-	change(remove, (*sql.Tx).Rollback)
+	change(del, (*sql.Tx).Rollback)
 	ticks()
-	change(remove, (*sql.Tx).Commit)
+	change(del, (*sql.Tx).Commit)
 	quiet()
 	require.Zero(t, c.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE`))
 	require.NoError(t, n.Declare(t.Context(), job), "it can come back")
@@ -278,8 +278,8 @@ func TestAScheduledRunIsNotRetriedTwice(t *testing.T) {
 	c.ran(2, 5*time.Second, all)
 }
 
-// Removing a job leaves what runs alone, and nothing that nobody could ever claim.
-func TestRemovingAJobThatRuns(t *testing.T) {
+// Deleting a job leaves what runs alone, and nothing that nobody could ever claim.
+func TestDeletingAJobThatRuns(t *testing.T) {
 	c := newCluster(t)
 	release, began := make(chan struct{}), make(chan struct{})
 	s := c.open(quick("n1"), func(s *qrtz.Scheduler) {
@@ -296,7 +296,7 @@ func TestRemovingAJobThatRuns(t *testing.T) {
 	require.NoError(t, err)
 	c.start(s)
 	<-began
-	require.NoError(t, s.Remove(t.Context(), "long"))
+	require.NoError(t, s.Delete(t.Context(), "long"))
 	close(release)
 	c.eventually("it failed", 5*time.Second, func() bool { return c.text(`SELECT STATE FROM QRTZ_RUN WHERE ID = ?`, running) == "FAILED" })
 	require.Equal(t, "CANCELLED", c.text(`SELECT STATE FROM QRTZ_RUN WHERE ID = ?`, waiting))

@@ -14,7 +14,7 @@ var (
 	// ErrNotFound: the app has no such job, schedule or run.
 	ErrNotFound = execute.ErrNotFound
 
-	// ErrWrongState: the run is in no state in which this can be done to it; it has ended, for example.
+	// ErrWrongState is returned by Cancel for a run that has ended, and by Retry for one that has not failed.
 	ErrWrongState = execute.ErrWrongState
 
 	// ErrCommitUnknown: the connection broke while the change was being committed. Either all of it was made or nothing,
@@ -22,7 +22,7 @@ var (
 	// it: there your own Commit does.
 	//
 	// Declare, Pause, Resume and Cancel can simply be called again: what is so already stays as it is, and ErrWrongState of
-	// the second Cancel says that the run has ended. Remove may then return ErrNotFound, and Retry ErrWrongState, because
+	// the second Cancel says that the run has ended. Delete may then return ErrNotFound, and Retry ErrWrongState, because
 	// the first call took effect. Enqueue, called again, may make a second run. Where one too many does harm, enqueue with
 	// Scheduler.In, in a transaction that also writes a row of yours with a unique key: its second try fails.
 	ErrCommitUnknown = schema.ErrCommitUnknown

@@ -55,6 +55,26 @@ func (s *Store) Register(ctx context.Context, interval time.Duration) error {
 }
 
 const (
+	readSwitchSQL = `SELECT STATE = 'Y' FROM QRTZ_APP WHERE APPLICATION = ? FOR UPDATE`
+	switchSQL     = `UPDATE QRTZ_APP SET STATE = IF(?, 'Y', 'N') WHERE APPLICATION = ?`
+)
+
+// Switch switches the app on or off in the caller's transaction, and tells whether it was on before. It waits for the
+// claims that are under way; the server stamps SWITCHED_AT.
+func (s *Store) Switch(ctx context.Context, tx *sqlx.Tx, on bool) (was bool, err error) {
+	if err := tx.GetContext(ctx, &was, s.prefix.SQL(readSwitchSQL), s.app); err != nil {
+		return false, fmt.Errorf("switch app %q: %w", s.app, err)
+	}
+	if was == on {
+		return was, nil
+	}
+	if _, err := tx.ExecContext(ctx, s.prefix.SQL(switchSQL), on, s.app); err != nil {
+		return was, fmt.Errorf("switch app %q: %w", s.app, err)
+	}
+	return was, nil
+}
+
+const (
 	readWindowSQL  = `SELECT TIME_PRE, TIME_NEXT, STATE FROM QRTZ_APP WHERE APPLICATION = ?`
 	enterWindowSQL = `
 UPDATE QRTZ_APP SET TIME_PRE = ?, TIME_NEXT = ?, SWITCHED_AT = SWITCHED_AT

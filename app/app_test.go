@@ -199,3 +199,31 @@ func waitUntilBlocked(t *testing.T, db *sql.DB) {
 	}
 	require.Eventually(t, sent, 10*time.Second, 5*time.Millisecond)
 }
+
+func TestSwitch(t *testing.T) {
+	db := sqlx.NewDb(newDB(t), "mysql")
+	s := app.NewStore(db, schema.DefaultPrefix, "a")
+	require.NoError(t, s.Register(t.Context(), time.Minute))
+	flip := func(s *app.Store, on bool) (was bool, err error) {
+		err = schema.InTx(t.Context(), db, func(tx *sqlx.Tx) (err error) {
+			was, err = s.Switch(t.Context(), tx, on)
+			return err
+		})
+		return was, err
+	}
+	state := func() (text string) {
+		require.NoError(t, db.Get(&text, `SELECT CONCAT(STATE, SWITCHED_AT IS NOT NULL) FROM QRTZ_APP`))
+		return text
+	}
+	for _, c := range []struct {
+		on, was bool
+		state   string
+	}{{true, true, "Y0"}, {false, true, "N1"}, {false, false, "N1"}, {true, false, "Y1"}} {
+		was, err := flip(s, c.on)
+		require.NoError(t, err)
+		require.Equal(t, c.was, was)
+		require.Equal(t, c.state, state(), "the server stamps what changes")
+	}
+	_, err := flip(app.NewStore(db, schema.DefaultPrefix, "b"), true)
+	require.ErrorContains(t, err, `switch app "b"`)
+}

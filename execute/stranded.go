@@ -69,7 +69,7 @@ type strandedRun struct {
 }
 
 // StuckRuns cancels PENDING runs that somebody wants cancelled by CANCEL_AT, and those whose job is gone: it was
-// removed by SQL, or while they were being enqueued, which locks no job. What else cannot run by itself it returns, and
+// deleted by SQL, or while they were being enqueued, which locks no job. What else cannot run by itself it returns, and
 // says so on the row; of what is PENDING and has been due since before a time it returns the classes.
 //
 // One call looks at a bounded number of runs; the next goes on behind them, and after the last begins again.
@@ -106,7 +106,7 @@ func (s *Store) strandedRuns(ctx context.Context, now, before int64, found tally
 			}
 		}
 		problems = append(problems,
-			s.cancelRuns(ctx, now, cancel, cancelledSoon), s.cancelRuns(ctx, now, withoutJob, jobRemoved), s.sayWhy(ctx, say, Pending, jobElsewhere))
+			s.cancelRuns(ctx, now, cancel, cancelledSoon), s.cancelRuns(ctx, now, withoutJob, jobDeleted), s.sayWhy(ctx, say, Pending, jobElsewhere))
 		if s.stranded = nil; len(page) < strandedPage {
 			break
 		}

@@ -1,7 +1,6 @@
 package execute
 
 import (
-	"database/sql"
 	"fmt"
 	"testing"
 	"time"
@@ -113,34 +112,4 @@ func TestARefusedRowIsNamed(t *testing.T) {
 	require.ErrorContains(t, err, "row 6 of")
 	require.Equal(t, int64(5), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE ATTEMPT = 7`))
 	require.Less(t, tries, 12)
-}
-
-// Removing a job locks no run of another one, at REPEATABLE READ either, however few runs there are.
-func TestRemovingAJobLocksNoOtherRuns(t *testing.T) {
-	f := newTables(t)
-	f.exec(`UPDATE QRTZ_JOB SET NAME = 'ours'`)
-	f.exec(`INSERT INTO QRTZ_JOB (ID, APPLICATION, JOB_CLASS) VALUES (700, 'b', 'tick')`)
-	for range 5 {
-		f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID) VALUES ('b', 700), ('a', ?), ('b', ?)`, f.job, f.job)
-	}
-	tx, err := f.BeginTxx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
-	require.NoError(t, err)
-	defer func() { _ = tx.Rollback() }()
-	require.NoError(t, f.store.Remove(t.Context(), tx, noon, "ours"))
-	other, err := f.Connx(t.Context())
-	require.NoError(t, err)
-	defer func() { require.NoError(t, other.Close()) }()
-	_, err = other.ExecContext(t.Context(), `SET SESSION innodb_lock_wait_timeout = 1`)
-	require.NoError(t, err)
-	var theirs []int64
-	require.NoError(t, f.SelectContext(t.Context(), &theirs, `SELECT ID FROM QRTZ_RUN WHERE APPLICATION = 'b'`))
-	for _, id := range theirs {
-		_, err = other.ExecContext(t.Context(), `UPDATE QRTZ_RUN SET MESSAGE = 'x' WHERE ID = ?`, id)
-		require.NoError(t, err)
-	}
-	_, err = other.ExecContext(t.Context(), `INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID) VALUES ('b', 700), ('b', 1)`)
-	require.NoError(t, err)
-	require.NoError(t, tx.Commit())
-	require.Equal(t, int64(5), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'CANCELLED' AND APPLICATION = 'a'`))
-	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'CANCELLED' AND APPLICATION = 'b'`))
 }

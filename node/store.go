@@ -14,8 +14,8 @@ import (
 	"github.com/qrtz-go/qrtz/schema"
 )
 
-// Store reads and writes the nodes of one app. Its writes leave SWITCHED_AT alone, which the server
-// stamps when anybody else changes a row. Each is a statement of its own: it holds no lock while this process could
+// Store reads and writes the nodes of one app. Its writes leave SWITCHED_AT alone, save Switch: the server stamps it when
+// somebody changes a row. Each is a statement of its own: it holds no lock while this process could
 // stop talking. One that meets a locked row fails with the server's lock wait timeout.
 type Store struct {
 	db     *sqlx.DB
@@ -331,6 +331,25 @@ func (s *Store) oldestTransaction(ctx context.Context) string {
 		return "" // it takes the PROCESS privilege
 	}
 	return oldest
+}
+
+const (
+	readSwitchSQL = `SELECT STATE = 'Y' FROM QRTZ_NODE WHERE APPLICATION = ? AND HOST_IP = ? FOR UPDATE`
+
+	switchSQL = `UPDATE QRTZ_NODE SET STATE = IF(?, 'Y', 'N'), STOPPED_BY_APP = 0 WHERE APPLICATION = ? AND HOST_IP = ?`
+)
+
+// Switch switches a node on or off in the caller's transaction, and tells whether it was on before. Whoever switches a node
+// by its id takes it from its app's hands: one that the app has stopped, and that is switched off, stays off when the app is
+// on again. The server stamps SWITCHED_AT if anything changes.
+func (s *Store) Switch(ctx context.Context, tx *sqlx.Tx, id string, on bool) (was bool, err error) {
+	if err := tx.GetContext(ctx, &was, s.prefix.SQL(readSwitchSQL), s.app, id); err != nil {
+		return false, fmt.Errorf("switch node %q: %w", id, err)
+	}
+	if _, err := tx.ExecContext(ctx, s.prefix.SQL(switchSQL), on, s.app, id); err != nil {
+		return was, fmt.Errorf("switch node %q: %w", id, err)
+	}
+	return was, nil
 }
 
 const (

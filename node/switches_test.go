@@ -387,3 +387,38 @@ func TestResuming(t *testing.T) {
 		assert.Equal(t, c.want, v.Resuming(), name)
 	}
 }
+
+// An operator who stops a node that its app has stopped takes it from the app's hands.
+func TestSwitchedByAnOperator(t *testing.T) {
+	db := newDB(t)
+	for _, id := range []string{"one", "two", "three"} {
+		joined(t, db, id)
+	}
+	s := NewStore(db, schema.DefaultPrefix, "a")
+	flip := func(s *Store, id string, on bool) (was bool, err error) {
+		err = schema.InTx(t.Context(), db, func(tx *sqlx.Tx) (err error) {
+			was, err = s.Switch(t.Context(), tx, id, on)
+			return err
+		})
+		return was, err
+	}
+	run(t, db, stopApp)
+	assert.Equal(t, [3]string{"N by app", "N by app", "N by app"}, sync3(t, db))
+	was, err := flip(s, "two", false)
+	require.NoError(t, err)
+	assert.False(t, was)
+	run(t, db, startApp)
+	assert.Equal(t, [3]string{"Y", "N", "Y"}, sync3(t, db))
+	was, err = flip(s, "two", true)
+	require.NoError(t, err)
+	assert.False(t, was)
+	assert.Equal(t, [3]string{"Y", "Y", "Y"}, sync3(t, db))
+	was, err = flip(s, "one", false)
+	require.NoError(t, err)
+	assert.True(t, was)
+	assert.Equal(t, [3]string{"N", "Y", "Y"}, sync3(t, db), "and stays so")
+	_, err = flip(s, "four", true)
+	assert.ErrorContains(t, err, `switch node "four"`)
+	_, err = flip(NewStore(db, schema.DefaultPrefix, "b"), "one", true)
+	assert.Error(t, err, "of another app")
+}

@@ -169,7 +169,7 @@ func TestPausesAndRemovalsCount(t *testing.T) {
 	kit.RequireRan("tick", 4)
 	kit.Advance(time.Minute)
 	kit.RequireRan("tick", 5)
-	require.NoError(t, kit.Scheduler.Remove(t.Context(), "j"))
+	require.NoError(t, kit.Scheduler.Delete(t.Context(), "j"))
 	require.Empty(t, kit.Advance(time.Hour))
 }
 

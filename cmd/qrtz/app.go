@@ -2,16 +2,19 @@ package main
 
 import (
 	"context"
+	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/qrtz-go/qrtz/app"
 	"github.com/qrtz-go/qrtz/internal/admin"
 )
 
 func newApp(g *global) *cobra.Command {
-	app := group(&cobra.Command{Use: "app", Short: "Applications: list, start, stop"})
-	app.AddCommand(newAppList(g), newAppStart(g), newAppStop(g))
-	return app
+	cmd := group(&cobra.Command{Use: "app", Short: "Applications: list, start, stop"})
+	cmd.AddCommand(newAppList(g), newAppStart(g), newAppStop(g))
+	return cmd
 }
 
 func newAppList(g *global) *cobra.Command {
@@ -67,10 +70,17 @@ func newAppStop(g *global) *cobra.Command {
 }
 
 func switchApp(cmd *cobra.Command, g *global, name string, on bool) error {
-	return g.onTables(cmd, func(ctx context.Context, _ *database, s *admin.Store) error {
-		changed, err := s.SwitchApp(ctx, name, on)
+	return g.onTables(cmd, func(ctx context.Context, d *database, s *admin.Store) error {
+		if err := s.CheckApp(ctx, name); err != nil {
+			return err
+		}
+		var was bool
+		err := d.change(ctx, func(db *sqlx.DB, tx *sqlx.Tx, _ time.Time) (err error) {
+			was, err = app.NewStore(db, d.prefix, name).Switch(ctx, tx, on)
+			return err
+		})
 		if err == nil {
-			printf(cmd.OutOrStdout(), "app %s is %s\n", cell(name), switched(on, changed))
+			printf(cmd.OutOrStdout(), "app %s is %s\n", cell(name), switched(on, was != on))
 		}
 		return err
 	})

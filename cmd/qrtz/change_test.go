@@ -27,7 +27,7 @@ func TestSchedulesArePausedResumedAndDeleted(t *testing.T) {
 	s.exec(`INSERT INTO QRTZ_RUN (ID, APPLICATION, JOB_ID, EXECUTE_ID) VALUES (1, 'a', 1, 11)`)
 	assert.Contains(t, s.ok("execute", "delete", "11", "--yes"), "deleted execute 11")
 	assert.Equal(t, []any{12.0}, s.ids("execute", "list"))
-	assert.Equal(t, "CANCELLED: its execute was deleted", s.text(`SELECT CONCAT(STATE, ': ', MESSAGE) FROM QRTZ_RUN WHERE ID = 1`))
+	assert.Equal(t, "CANCELLED: its schedule was deleted", s.text(`SELECT CONCAT(STATE, ': ', MESSAGE) FROM QRTZ_RUN WHERE ID = 1`))
 }
 
 func TestAJobIsDeleted(t *testing.T) {
@@ -78,7 +78,7 @@ func TestRunsAreCancelledAndTriedAgain(t *testing.T) {
 	s.ok("run", "cancel", "2")
 	assert.Contains(t, s.ok("run", "show", "2"), "RUNNING, to be cancelled")
 	assert.Contains(t, s.fails(1, "run", "cancel", "3"), "run 3 is FAILED")
-	assert.Regexp(t, `^run \d+ is attempt 2 of what run 3 was\n$`, s.ok("run", "retry", "3"))
+	assert.Regexp(t, `^run \d+ retries run 3 \(attempt 2\)\n$`, s.ok("run", "retry", "3"))
 	assert.Equal(t, "PENDING", s.text(`SELECT STATE FROM QRTZ_RUN WHERE APPLICATION = 'b' AND FIRE_TIME = 1700000001000 AND ATTEMPT = 2`))
 	assert.Contains(t, s.fails(1, "run", "retry", "3"), "has been tried again already")
 	assert.Contains(t, s.fails(1, "run", "retry", "4"), "run 4 is SUCCEEDED")

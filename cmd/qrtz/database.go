@@ -12,6 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/internal/mysqld"
 	"github.com/qrtz-go/qrtz/schema"
 )
@@ -185,6 +186,29 @@ func openPool(cfg *mysql.Config, name string, n int) (*sql.DB, error) {
 	db.SetMaxIdleConns(min(n, idleConns))
 	db.SetConnMaxIdleTime(time.Minute)
 	return db, nil
+}
+
+// change makes a change in a transaction, at a time by the database's clock.
+func (d *database) change(ctx context.Context, fn func(db *sqlx.DB, tx *sqlx.Tx, now time.Time) error) error {
+	pool, err := d.pool(1)
+	if err != nil {
+		return err
+	}
+	db := sqlx.NewDb(pool, "mysql")
+	return schema.InTx(ctx, db, func(tx *sqlx.Tx) error {
+		now, err := schema.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		return fn(db, tx, now)
+	})
+}
+
+// changeIn is change with the jobs, executes and runs of an app.
+func (d *database) changeIn(ctx context.Context, app string, fn func(s *execute.Store, tx *sqlx.Tx, now time.Time) error) error {
+	return d.change(ctx, func(db *sqlx.DB, tx *sqlx.Tx, now time.Time) error {
+		return fn(execute.NewStore(db, d.prefix, app), tx, now)
+	})
 }
 
 // close closes the pools and gives the private server back, also when ctx has ended; the last to do so stops it.

@@ -3,20 +3,23 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/internal/admin"
 )
 
 // onExecute runs a command on an execute that the user names.
-func onExecute(cmd *cobra.Command, g *global, args []string, run func(context.Context, *admin.Store, admin.Execute) error) error {
-	return g.onTables(cmd, func(ctx context.Context, _ *database, s *admin.Store) error {
+func onExecute(cmd *cobra.Command, g *global, args []string, run func(context.Context, *database, admin.Execute) error) error {
+	return g.onTables(cmd, func(ctx context.Context, d *database, s *admin.Store) error {
 		e, err := s.Execute(ctx, argID(args))
 		if err != nil {
 			return err
 		}
-		return run(ctx, s, e)
+		return run(ctx, d, e)
 	})
 }
 
@@ -43,21 +46,22 @@ func newExecuteResume(g *global) *cobra.Command {
 }
 
 func pauseExecute(cmd *cobra.Command, g *global, args []string, pause bool) error {
-	return onExecute(cmd, g, args, func(ctx context.Context, s *admin.Store, e admin.Execute) error {
-		change, state := s.Resume, "EXECUTING"
-		if pause {
-			change, state = s.Pause, "PAUSED"
-		}
-		n, err := change(ctx, []admin.Execute{e})
-		switch {
-		case err != nil:
+	return onExecute(cmd, g, args, func(ctx context.Context, d *database, e admin.Execute) error {
+		all, err := pauseExecutes(ctx, d, e.App, pause, func(*execute.Store, *sqlx.Tx) ([]int64, error) { return []int64{e.ID}, nil })
+		if err != nil {
 			return err
-		case n == 1:
-			printf(cmd.OutOrStdout(), "%s is %s\n", executeTitle(e), state)
-		case e.State == state:
-			printf(cmd.OutOrStdout(), "%s is %s, as it was before\n", executeTitle(e), state)
+		}
+		want, c := execute.Executing, all[0]
+		if pause {
+			want = execute.Paused
+		}
+		switch {
+		case c.From != c.To:
+			printf(cmd.OutOrStdout(), "%s is %s\n", executeTitle(e), c.To)
+		case c.To == want:
+			printf(cmd.OutOrStdout(), "%s is %s, as it was before\n", executeTitle(e), c.To)
 		default:
-			return fmt.Errorf("%s is %s, which cannot become %s", executeTitle(e), e.State, state)
+			return fmt.Errorf("%s is %s, which cannot become %s", executeTitle(e), c.To, want)
 		}
 		return nil
 	})
@@ -73,11 +77,12 @@ func newExecuteDelete(g *global) *cobra.Command {
 			if err := needsYes(cmd, yes); err != nil {
 				return err
 			}
-			return onExecute(cmd, g, args, func(ctx context.Context, s *admin.Store, e admin.Execute) error {
+			return onExecute(cmd, g, args, func(ctx context.Context, d *database, e admin.Execute) error {
 				if err := confirm(cmd, yes, "Delete %s?", executeTitle(e)); err != nil {
 					return err
 				}
-				if err := s.DeleteExecute(ctx, e.ID); err != nil {
+				err := d.changeIn(ctx, e.App, func(s *execute.Store, tx *sqlx.Tx, now time.Time) error { return s.DeleteExecute(ctx, tx, now, e.ID) })
+				if err != nil {
 					return err
 				}
 				printf(cmd.OutOrStdout(), "deleted %s\n", executeTitle(e))

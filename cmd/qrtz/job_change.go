@@ -7,19 +7,21 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
+	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/internal/admin"
 )
 
 // onJob runs a command on a job that the user names.
-func onJob(cmd *cobra.Command, g *global, app, name string, run func(context.Context, *admin.Store, admin.Job) error) error {
-	return g.onTables(cmd, func(ctx context.Context, _ *database, s *admin.Store) error {
+func onJob(cmd *cobra.Command, g *global, app, name string, run func(context.Context, *database, *admin.Store, admin.Job) error) error {
+	return g.onTables(cmd, func(ctx context.Context, d *database, s *admin.Store) error {
 		j, err := s.Job(ctx, app, name)
 		if err != nil {
 			return err
 		}
-		return run(ctx, s, j)
+		return run(ctx, d, s, j)
 	})
 }
 
@@ -57,26 +59,38 @@ func newJobResume(g *global) *cobra.Command {
 }
 
 func pauseJob(cmd *cobra.Command, g *global, app, name string, pause bool) error {
-	return onJob(cmd, g, app, name, func(ctx context.Context, s *admin.Store, j admin.Job) error {
-		executes, err := s.Executes(ctx, "", j.ID, "", 1_000_000)
+	return onJob(cmd, g, app, name, func(ctx context.Context, d *database, _ *admin.Store, j admin.Job) error {
+		all, err := pauseExecutes(ctx, d, j.App, pause, func(s *execute.Store, tx *sqlx.Tx) ([]int64, error) { return s.ExecutesOf(ctx, tx, j.ID) })
 		if err != nil {
 			return err
 		}
-		return pauseExecutes(ctx, cmd, s, executes, jobTitle(j), pause)
+		n := 0
+		for _, c := range all {
+			if c.From != c.To {
+				n++
+			}
+		}
+		done := map[bool]string{true: "paused", false: "resumed"}[pause]
+		printf(cmd.OutOrStdout(), "%s %d of %d schedules of %s\n", done, n, len(all), jobTitle(j))
+		return nil
 	})
 }
 
-// pauseExecutes pauses or resumes executes and says how many were.
-func pauseExecutes(ctx context.Context, cmd *cobra.Command, s *admin.Store, executes []admin.Execute, of string, pause bool) error {
-	change, done := s.Resume, "resumed"
-	if pause {
-		change, done = s.Pause, "paused"
-	}
-	n, err := change(ctx, executes)
-	if err == nil {
-		printf(cmd.OutOrStdout(), "%s %d of %d schedules of %s\n", done, n, len(executes), of)
-	}
-	return err
+// pauseExecutes pauses or resumes executes of an app.
+func pauseExecutes(ctx context.Context, d *database, app string, pause bool, which func(*execute.Store, *sqlx.Tx) ([]int64, error)) (all []execute.Changed, err error) {
+	err = d.changeIn(ctx, app, func(s *execute.Store, tx *sqlx.Tx, now time.Time) error {
+		ids, err := which(s, tx)
+		if err != nil {
+			return err
+		}
+		change := s.Resume
+		if pause {
+			change = s.Pause
+		}
+		all, err = change(ctx, tx, now, ids...)
+		return err
+	})
+	return all, err
 }
 
 func newJobDelete(g *global) *cobra.Command {
@@ -85,17 +99,18 @@ func newJobDelete(g *global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete NAME|ID",
 		Short: "Delete a job with its schedules; its history stays",
-		Long:  "Delete a job with its schedules. What runs goes on, what waits is CANCELLED, its history stays.\nA program that declares the job will add it again when it starts.",
+		Long:  "Delete a job with its schedules. What is RUNNING continues, what is PENDING is CANCELLED, its history stays.\nA program that declares the job will add it again when it starts.",
 		Args:  oneArg(nameOrID),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := needsYes(cmd, yes); err != nil {
 				return err
 			}
-			return onJob(cmd, g, app, args[0], func(ctx context.Context, s *admin.Store, j admin.Job) error {
+			return onJob(cmd, g, app, args[0], func(ctx context.Context, d *database, _ *admin.Store, j admin.Job) error {
 				if err := confirm(cmd, yes, "Delete %s with %d schedules?", jobTitle(j), j.Executes); err != nil {
 					return err
 				}
-				if err := s.DeleteJob(ctx, j.ID); err != nil {
+				err := d.changeIn(ctx, j.App, func(s *execute.Store, tx *sqlx.Tx, now time.Time) error { return s.DeleteJob(ctx, tx, now, j.ID) })
+				if err != nil {
 					return err
 				}
 				printf(cmd.OutOrStdout(), "deleted %s\n", jobTitle(j))
@@ -123,12 +138,19 @@ of a job that has several is a run of its own, which it does not wait for.`,
 			if data != "" && !json.Valid([]byte(data)) {
 				return usagef(cmd, "--data %q: want JSON", data)
 			}
-			return onJob(cmd, g, app, args[0], func(ctx context.Context, s *admin.Store, j admin.Job) error {
-				var own *string
+			return onJob(cmd, g, app, args[0], func(ctx context.Context, d *database, s *admin.Store, j admin.Job) error {
+				var own []byte
 				if data != "" {
-					own = &data
+					own = []byte(data)
 				}
-				id, err := s.RunNow(ctx, j, own)
+				var id int64
+				err := d.changeIn(ctx, j.App, func(s *execute.Store, tx *sqlx.Tx, now time.Time) (err error) {
+					if err := s.CheckJob(ctx, tx, j.ID); err != nil {
+						return err
+					}
+					id, err = s.Enqueue(ctx, tx, j.ID, own, now)
+					return err
+				})
 				if err != nil {
 					return err
 				}

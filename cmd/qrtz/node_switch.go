@@ -4,9 +4,11 @@ import (
 	"context"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
 	"github.com/qrtz-go/qrtz/internal/admin"
+	"github.com/qrtz-go/qrtz/node"
 )
 
 func newNodeList(g *global) *cobra.Command {
@@ -95,16 +97,21 @@ func newNodeDrain(g *global) *cobra.Command {
 }
 
 func switchNode(cmd *cobra.Command, g *global, app, id string, on, wait bool) error {
-	return g.onTables(cmd, func(ctx context.Context, _ *database, s *admin.Store) error {
+	return g.onTables(cmd, func(ctx context.Context, d *database, s *admin.Store) error {
 		n, err := s.Node(ctx, app, id)
 		if err != nil {
 			return err
 		}
-		if err := s.SwitchNode(ctx, n, on); err != nil {
+		var was bool
+		err = d.change(ctx, func(db *sqlx.DB, tx *sqlx.Tx, _ time.Time) (err error) {
+			was, err = node.NewStore(db, d.prefix, n.App).Switch(ctx, tx, n.ID, on)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 		out := cmd.OutOrStdout()
-		printf(out, "node %s of app %s is %s\n", cell(n.ID), cell(n.App), switched(on, (n.State == "Y") != on))
+		printf(out, "node %s of app %s is %s\n", cell(n.ID), cell(n.App), switched(on, was != on))
 		if on {
 			return nil
 		}

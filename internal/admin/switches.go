@@ -24,8 +24,6 @@ SELECT A.APPLICATION, A.STATE, CAST(UNIX_TIMESTAMP(A.SWITCHED_AT) * 1000 AS SIGN
        (SELECT COUNT(*) FROM QRTZ_NODE N WHERE N.APPLICATION = A.APPLICATION AND N.INSTANCE IS NOT NULL) AS NODES,
        (SELECT COUNT(*) FROM QRTZ_JOB J WHERE J.APPLICATION = A.APPLICATION) AS JOBS
   FROM QRTZ_APP A`
-
-	switchAppSQL = `UPDATE QRTZ_APP SET STATE = ? WHERE APPLICATION = ?`
 )
 
 // most is how many apps or nodes are listed.
@@ -36,31 +34,20 @@ func (s *Store) Apps(ctx context.Context) ([]App, error) {
 	return list[App](ctx, s, "apps", appsSQL, where{}, " ORDER BY A.APPLICATION", most)
 }
 
-// SwitchApp switches an app on or off and tells whether it was the other way before.
-func (s *Store) SwitchApp(ctx context.Context, name string, on bool) (changed bool, err error) {
+// CheckApp returns an error that names the apps there are if there is none of a name.
+func (s *Store) CheckApp(ctx context.Context, name string) error {
 	apps, err := s.Apps(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	names := make([]string, len(apps))
 	for i, a := range apps {
 		if a.Name == name {
-			_, err := s.db.ExecContext(ctx, s.prefix.SQL(switchAppSQL), letter(on), name)
-			if err != nil {
-				return false, fmt.Errorf("switch app %q: %w", name, err)
-			}
-			return a.State != letter(on), nil
+			return nil
 		}
 		names[i] = a.Name
 	}
-	return false, NotFoundError{fmt.Sprintf("app %q; the apps are: %s", name, strings.Join(names, ", "))}
-}
-
-func letter(on bool) string {
-	if on {
-		return "Y"
-	}
-	return "N"
+	return NotFoundError{fmt.Sprintf("app %q; the apps are: %s", name, strings.Join(names, ", "))}
 }
 
 // Node is a row of QRTZ_NODE.
@@ -105,9 +92,6 @@ SELECT N.APPLICATION, N.HOST_IP, N.HOST_NAME, N.STATE, N.STOPPED_BY_APP <> 0 AS 
        (SELECT COUNT(*) FROM QRTZ_RUN R
          WHERE R.APPLICATION = N.APPLICATION AND R.STATE = 'RUNNING' AND R.INSTANCE = N.INSTANCE) AS RUNNING
   FROM QRTZ_NODE N LEFT JOIN QRTZ_HEARTBEAT H ON H.INSTANCE = N.INSTANCE`
-
-	// Whoever stops or starts a node by name takes it from the app's hands.
-	switchNodeSQL = `UPDATE QRTZ_NODE SET STATE = ?, STOPPED_BY_APP = 0 WHERE APPLICATION = ? AND HOST_IP = ?`
 )
 
 // Nodes lists the nodes of an app, or of all.
@@ -133,12 +117,4 @@ func (s *Store) Node(ctx context.Context, app, id string) (Node, error) {
 		return nodes[0], nil
 	}
 	return Node{}, fmt.Errorf("the apps %q and %q both have a node %q: say which with --app", nodes[0].App, nodes[1].App, id)
-}
-
-// SwitchNode switches a node on or off.
-func (s *Store) SwitchNode(ctx context.Context, n Node, on bool) error {
-	if _, err := s.db.ExecContext(ctx, s.prefix.SQL(switchNodeSQL), letter(on), n.App, n.ID); err != nil {
-		return fmt.Errorf("switch node %q: %w", n.ID, err)
-	}
-	return nil
 }

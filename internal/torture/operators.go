@@ -155,7 +155,7 @@ func (t *torture) removeJob(ctx context.Context, a *appUnder, name string) bool 
 		a.mu.Lock()
 		a.passing = slices.DeleteFunc(a.passing, func(other string) bool { return other == name })
 		a.mu.Unlock()
-		return a.Remove(ctx, name)
+		return a.Delete(ctx, name)
 	})
 }
 
