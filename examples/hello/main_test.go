@@ -13,7 +13,7 @@ import (
 	"github.com/qrtz-go/qrtz/internal/testdb"
 )
 
-func TestMain(m *testing.M) { os.Exit(testdb.Main(m)) }
+func TestMain(m *testing.M) { program.Main(m, main) }
 
 // The README shows this program, to the letter.
 func TestTheREADMEShowsThisProgram(t *testing.T) {
@@ -27,9 +27,9 @@ func TestTheREADMEShowsThisProgram(t *testing.T) {
 
 // It greets in a database that has nothing, and again in one that has its tables and its job.
 func TestItGreetsAndStopsOnSIGTERM(t *testing.T) {
-	binary, dsn := program.Build(t), testdb.DSN(t)
+	dsn := testdb.DSN(t)
 	for range 2 {
-		hello := program.Start(t, binary, dsn)
+		hello := program.Start(t, dsn)
 		hello.Await("hello world, due at ")
 		hello.Stop()
 	}
@@ -37,10 +37,10 @@ func TestItGreetsAndStopsOnSIGTERM(t *testing.T) {
 
 // Who is killed is covered by the other, and no fire is greeted by both.
 func TestWhenOneIsKilledTheOtherContinues(t *testing.T) {
-	binary, dsn := program.Build(t), testdb.DSN(t)
-	first := program.Start(t, binary, dsn)
+	dsn := testdb.DSN(t)
+	first := program.Start(t, dsn)
 	first.Await("hello world, due at ")
-	second := program.Start(t, binary, dsn)
+	second := program.Start(t, dsn)
 	second.Await("joined")
 	first.Kill()
 	second.Await("hello world, due at ")

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,18 +15,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qrtz-go/qrtz/internal/child"
+	"github.com/qrtz-go/qrtz/internal/testdb"
 )
 
-// patience is how long Await and Wait wait.
-const patience = 30 * time.Second
+const (
+	startedEnv = "QRTZ_EXAMPLE_STARTED"
+	patience   = 30 * time.Second // of Await and Wait
+)
 
-// Build builds the example in the test's directory.
-func Build(tb testing.TB) (binary string) {
-	tb.Helper()
-	binary = filepath.Join(tb.TempDir(), "example")
-	out, err := exec.CommandContext(tb.Context(), "go", "build", "-o", binary, ".").CombinedOutput()
-	require.NoError(tb, err, string(out))
-	return binary
+// Main runs the tests of an example. In a process that Start has started it is the example itself: test and example are one
+// binary, so that the go command repeats the test when the example, or what it is made of, has changed.
+func Main(m *testing.M, example func()) {
+	if os.Getenv(startedEnv) != "" {
+		example()
+		os.Exit(0)
+	}
+	os.Exit(testdb.Main(m))
 }
 
 // Program is an example that has been started.
@@ -37,14 +40,15 @@ type Program struct {
 	log     output
 }
 
-// Start starts an example on a database. What still runs when the test ends is killed.
-func Start(tb testing.TB, binary, dsn string) *Program {
+// Start starts the example on a database. If it still runs when the test ends, it is killed.
+func Start(tb testing.TB, dsn string) *Program {
 	tb.Helper()
 	p := &Program{tb: tb}
-	cmd := exec.Command(binary) //nolint:noctx // it ends by signals
-	cmd.Env = append(os.Environ(), "QRTZ_DSN="+dsn, "NO_COLOR=1")
+	self, err := os.Executable()
+	require.NoError(tb, err)
+	cmd := exec.Command(self) //nolint:noctx // it ends by signals
+	cmd.Env = append(os.Environ(), startedEnv+"=1", "QRTZ_DSN="+dsn, "NO_COLOR=1")
 	cmd.Stdout, cmd.Stderr = &p.log, &p.log
-	var err error
 	p.process, err = child.Start(cmd)
 	require.NoError(tb, err)
 	tb.Cleanup(func() {
