@@ -17,7 +17,7 @@ SHORT_SEED ?= 1
 TORTURE  := cd internal/torture && go run . --duration $(DURATION) --seed $(SEED)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples/hello test race lint fmt bench bench/compare torture torture-galera torture-mysql torture-mutations check tidy vet fmt/check torture/short db/up db/down database faketime
+.PHONY: help demo examples/hello examples/transaction examples/hooks examples/testing test race lint fmt bench bench/compare torture torture-galera torture-mysql torture-mutations check tidy vet fmt/check torture/short db/up db/down database faketime
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z\/-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,9 +25,13 @@ help: ## this list
 demo: database ## see it work on a private database (NODES=3 FOR=30s)
 	go run ./cmd/qrtz demo --nodes $(NODES) --for $(FOR)
 
-examples/hello: database ## the program of the README, on the private database of qrtz (QRTZ_DSN to use another)
+examples/hello: ## the program of the README on the private database of qrtz (also examples/transaction, hooks, testing)
+examples/hello examples/transaction examples/hooks: database
 	@go build -o .cache/bin/ ./internal/dbrun ./$@
 	@.cache/bin/dbrun in '$(QRTZ_DIR)' -- .cache/bin/$(@F)
+
+examples/testing: database
+	go test -count=1 -v ./$@
 
 test: database ## all tests on one private database server (PKG=./...; QRTZ_TEST_DSN to use another)
 	$(DBRUN) -- go test $(PKG)
