@@ -14,8 +14,8 @@ import (
 // Data that is large is in memory only while its handler goes, and only so much of it at once.
 func TestLargeDataIsReadWhenItsHandlerStarts(t *testing.T) {
 	c := newCluster(t)
-	cfg := quick("n1")
-	cfg.Workers, cfg.NodeTimeout = 16, 10*time.Second
+	cfg := patient("n1")
+	cfg.Workers = 16
 	const size = 15 << 20
 	var going, most, wrong atomic.Int64
 	s := c.open(cfg, func(s *qrtz.Scheduler) {

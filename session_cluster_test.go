@@ -20,7 +20,7 @@ func TestThreeNodesShareEveryFire(t *testing.T) {
 	c := newCluster(t)
 	var nodes []*testNode
 	for i := range 3 {
-		nodes = append(nodes, c.node(fmt.Sprint("n", i)))
+		nodes = append(nodes, c.start(c.open(patient(fmt.Sprint("n", i)))))
 	}
 	ticking(t, nodes[0].Scheduler, 30, 200*time.Millisecond)
 	began := time.Now()
@@ -73,7 +73,9 @@ func TestAppOffStopsClaimsAndOnResumesWithoutABurst(t *testing.T) {
 	onAgain := time.Now()
 	c.exec(`UPDATE QRTZ_APP SET STATE = 'Y'`)
 	c.ran(100, 5*time.Second, dueAfter(onAgain))
-	require.Equal(t, 2, c.count(`SELECT COUNT(*) FROM QRTZ_NODE WHERE STATE = 'Y' AND STOPPED_BY_APP = 0`))
+	c.eventually("both nodes are on again", 5*time.Second, func() bool {
+		return c.count(`SELECT COUNT(*) FROM QRTZ_NODE WHERE STATE = 'Y' AND STOPPED_BY_APP = 0`) == 2
+	})
 	c.nothingFrom(off, onAgain)
 }
 
@@ -90,8 +92,8 @@ func (c *cluster) nothingFrom(off, on time.Time) {
 
 func TestNodeOffLeavesItsFiresToTheOthers(t *testing.T) {
 	c := newCluster(t)
-	n := c.node("n1")
-	c.node("n2")
+	n := c.start(c.open(patient("n1")))
+	c.start(c.open(patient("n2")))
 	ticking(t, n.Scheduler, 20, 200*time.Millisecond)
 	c.ran(100, 10*time.Second, all)
 
@@ -325,9 +327,10 @@ func TestARunGivenUpIsRecoveredNotFailed(t *testing.T) {
 // A node that loses its row cancels its runs, cannot write their results, and joins anew.
 func TestAFencedNodeGivesUpItsRunsAndJoinsAnew(t *testing.T) {
 	c := newCluster(t)
-	cause, lost := make(chan error, 1), make(chan struct{})
+	began, cause, lost := make(chan struct{}, 1), make(chan error, 1), make(chan struct{})
 	s := c.open(quick("n1"), func(s *qrtz.Scheduler) {
 		qrtz.Handle(s, "long", func(ctx context.Context, _ *qrtz.Run, _ struct{}) error {
+			began <- struct{}{}
 			<-ctx.Done()
 			cause <- context.Cause(ctx)
 			<-lost
@@ -336,7 +339,7 @@ func TestAFencedNodeGivesUpItsRunsAndJoinsAnew(t *testing.T) {
 	})
 	once(t, s, "long", nil)
 	c.start(s)
-	c.eventually("the run is claimed", 5*time.Second, func() bool { return c.count(`SELECT COUNT(*) FROM QRTZ_RUN`) == 1 })
+	arrives(t, began, 5*time.Second) // before, it would be handed back, not lost
 	old := c.count(`SELECT INSTANCE FROM QRTZ_NODE`)
 	c.exec(`UPDATE QRTZ_NODE SET INSTANCE = NULL`) // as the misfire handler does with a node it takes for dead
 

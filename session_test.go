@@ -139,10 +139,10 @@ func TestWhatWasNotStartedIsHandedBack(t *testing.T) {
 					return nil
 				})
 			}
-			cfg := quick("n1")
+			cfg := patient("n1")
 			cfg.Workers = fires
 			n1 := c.open(cfg, counting)
-			cfg = quick("n2")
+			cfg = patient("n2")
 			cfg.Workers = fires
 			n2 := c.open(cfg, counting)
 			at := time.Now().Add(3 * time.Second).Truncate(time.Millisecond)
@@ -158,7 +158,9 @@ func TestWhatWasNotStartedIsHandedBack(t *testing.T) {
 			c.eventually("n1 has claimed", 5*time.Second, func() bool {
 				return c.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE STATE = 'COMPLETE' AND HOST_IP = 'n1'`) > 0
 			})
-			require.True(t, time.Now().Before(at), "before they are due")
+			if !time.Now().Before(at) {
+				t.Skip("the machine is too busy to stop a node between its claim and the fires' time")
+			}
 			running.halt()
 			c.eventually("every fire has run", 5*time.Second, func() bool {
 				mu.Lock()
