@@ -85,7 +85,7 @@ func TestARunIsEnqueuedIfAndOnlyIfTheCallersTransactionCommits(t *testing.T) {
 	require.Equal(t, 2, c.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
 }
 
-func TestARunEnqueuedForLaterWaits(t *testing.T) {
+func TestARunEnqueuedForLaterStaysPending(t *testing.T) {
 	c := newCluster(t)
 	s, posted := c.post(quick("n1"))
 	require.NoError(t, s.Declare(t.Context(), qrtz.Job{Name: "post"}))

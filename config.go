@@ -40,7 +40,7 @@ type Config struct {
 	// between heartbeats. Defaults to 5 seconds.
 	PollInterval time.Duration
 
-	// MisfireInterval is how often one node of the app syncs switches, repairs schedules and puts the runs of
+	// MisfireInterval is how often one node of the app brings switches in line, applies misfire policies and puts the runs of
 	// dead nodes on record. Defaults to 15 seconds.
 	MisfireInterval time.Duration
 

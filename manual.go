@@ -41,7 +41,7 @@ func (s *session) start(ctx context.Context) error {
 	if err := s.join(ctx); err != nil {
 		return err
 	}
-	if err := s.misfire.Pass(ctx); err != nil {
+	if err := s.misfire.FullPass(ctx); err != nil {
 		s.leave(ctx)
 		return err
 	}
@@ -68,7 +68,7 @@ func (m *Manual) RunDue(ctx context.Context) (told []Event, next time.Time, err 
 	s := m.session
 	err = s.member.Beat(ctx)
 	if err == nil {
-		err = s.misfire.Pass(ctx)
+		err = s.misfire.FullPass(ctx)
 	}
 	if err == nil {
 		err = s.poller.RunDue(ctx, func(ctx context.Context, r execute.Run) error {
@@ -91,7 +91,7 @@ func (m *Manual) RunDue(ctx context.Context) (told []Event, next time.Time, err 
 	return told, next, nil
 }
 
-// Leave leaves the cluster. The Scheduler can then run, or be driven by hand again.
+// Leave leaves the cluster. The Scheduler can then run, or be driven by a Manual again.
 func (m *Manual) Leave(ctx context.Context) {
 	m.session.leave(ctx)
 	m.scheduler.session.Store(nil)

@@ -26,7 +26,7 @@ type Scheduler struct {
 	handlers map[string]handler
 	pool     *pool.Pool
 	executes *execute.Store
-	busy     atomic.Bool             // Run runs, or somebody drives it by hand
+	busy     atomic.Bool             // Run runs, or a Manual drives it
 	session  atomic.Pointer[session] // while it is busy
 }
 

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	lastWords      = 5 * time.Second // for handlers to return once their context has been cancelled
-	leaveTimeout   = 5 * time.Second // for the statement that leaves the cluster
-	recoverTimeout = time.Second     // for the work before the first poll
+	lastWords    = 5 * time.Second // for handlers to return once their context has been cancelled
+	leaveTimeout = 5 * time.Second // for the statement that leaves the cluster
+	loseTimeout  = time.Second     // for the work before the first poll
 )
 
 // session is one life of a Scheduler, from joining the cluster to leaving it.
@@ -63,7 +63,7 @@ func newSession(s *Scheduler, l *links) *session {
 	one.runs, one.cancelRuns = context.WithCancelCause(context.Background())
 	one.member = node.NewMember(l.own, l.beat, prefix, s.cfg.App, one.clock, node.Config{
 		ID: s.cfg.NodeID, Classes: one.classes, Version: version(), Log: log, Wall: s.cfg.Wall,
-		BeatEvery: s.cfg.PollInterval, Timeout: s.cfg.NodeTimeout, OnFenced: one.endRuns, Settle: one.settle,
+		BeatEvery: s.cfg.PollInterval, Timeout: s.cfg.NodeTimeout, OnFenced: one.endRuns, BeforeRejoin: one.beforeRejoin,
 	})
 	here := cluster{one.member, one.clock}
 	one.results = execute.NewResults(one.executes.Complete, log)
@@ -86,23 +86,23 @@ func (s *session) join(ctx context.Context) error {
 		return err
 	}
 	if err := s.member.Join(ctx); err != nil {
-		if s.member.Self().Instance != 0 {
+		if s.member.Self().ID != 0 {
 			s.leave(ctx) // it has a row, but could not read the others'
 		}
 		return err
 	}
 	self := s.member.Self()
-	s.cfg.Logger.Info().Str("app", s.cfg.App).Str("node", self.HostIP).Int64("instance", self.Instance).
+	s.cfg.Logger.Info().Str("app", s.cfg.App).Str("node", self.NodeID).Int64("instance", self.ID).
 		Strs("classes", s.classes).Dur("clock_skew", s.clock.Skew()).Msg("joined")
 	return nil
 }
 
-// recover puts the runs of this node's earlier lives on record as LOST before the first poll: they may be the only ones of
+// loseAbandoned puts the runs of this node's earlier lives on record as LOST before the first poll: they may be the only ones of
 // their jobs that may go at a time. It does not wait for long; the misfire handler does the rest, beside the poller.
-func (s *session) recover(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
+func (s *session) loseAbandoned(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, loseTimeout)
 	defer cancel()
-	if err := s.misfire.Recover(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+	if err := s.misfire.LoseAbandoned(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		s.cfg.Logger.Warn().Err(err).Msg("could not look for the runs of nodes that are gone; the misfire handler will")
 	}
 }
@@ -116,7 +116,7 @@ func (s *session) run(ctx context.Context) {
 	last.Go(func() { outage.Every(lasting, *s.cfg.Logger, "attend to runs", attendEvery, s.attend) })
 
 	go s.events.run()
-	s.recover(ctx)
+	s.loseAbandoned(ctx)
 	var loops sync.WaitGroup
 	loops.Go(func() { s.misfire.Run(ctx) })
 	loops.Go(func() { s.poller.Run(ctx) })
@@ -153,11 +153,11 @@ func (s *session) leave(ctx context.Context) {
 		s.cfg.Logger.Warn().Err(err).Msg("could not leave the cluster; the others will see the heartbeat expire")
 		return
 	}
-	s.cfg.Logger.Info().Str("node", s.member.Self().HostIP).Msg("left")
+	s.cfg.Logger.Info().Str("node", s.member.Self().NodeID).Msg("left")
 }
 
-// settle writes what an instance that has been fenced leaves behind, while its row is still its own.
-func (s *session) settle(ctx context.Context) error {
+// beforeRejoin hands back and writes what a fenced instance leaves behind, while its row is still its own.
+func (s *session) beforeRejoin(ctx context.Context) error {
 	if err := s.poller.HandBackDoubts(ctx); err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (s *session) carryOut(r execute.Run, startedAt time.Time) {
 	s.active.add(a)
 	s.tellStarted(a)
 	load := func() ([]byte, func(), error) { return s.loader.load(ctx, r) }
-	call(ctx, s.handlers[r.Class], newRun(a, self.HostIP), load, func(err error) {
+	call(ctx, s.handlers[r.Class], newRun(a, self.NodeID), load, func(err error) {
 		s.active.remove(a)
 		cause := context.Cause(ctx)
 		if err != nil && errors.Is(cause, ErrFenced) {

@@ -12,7 +12,7 @@ import (
 // attendEvery is how often what long runs have to say is written, and requests to cancel them are looked for.
 const attendEvery = 500 * time.Millisecond
 
-// active is a run that goes on in this process.
+// active is a run under way in this process.
 type active struct {
 	run       execute.Run
 	startedAt time.Time
@@ -47,7 +47,7 @@ func (a *active) news() (execute.Underway, bool) {
 	return execute.Underway{Run: a.run, Started: a.startedAt, Progress: a.progress, Message: a.message}, unsaid
 }
 
-// actives are the runs that go on in this process and have a row.
+// actives are the runs under way in this process that have a row.
 type actives struct {
 	mu   sync.Mutex
 	byID map[int64]*active
@@ -70,7 +70,7 @@ func (s *actives) remove(a *active) {
 	}
 }
 
-// cancel cancels a run if it goes on in this process.
+// cancel cancels a run if it is under way in this process.
 func (s *actives) cancel(runID int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

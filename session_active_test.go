@@ -27,7 +27,7 @@ func TestCancelledBySQL(t *testing.T) {
 	require.Equal(t, 1, c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE FINISHED_AT IS NOT NULL`), "and not tried again")
 }
 
-func TestARunThatWaitsIsCancelledBySQL(t *testing.T) {
+func TestAPendingRunIsCancelledBySQL(t *testing.T) {
 	c := newCluster(t)
 	s := c.open(quick("n1"))
 	require.NoError(t, s.Declare(t.Context(), qrtz.Job{Name: "tick"}))

@@ -26,47 +26,47 @@ func (c cluster) Note(r execute.ClockReading) {
 
 func (c cluster) Self() execute.Instance {
 	self := c.Member.Self()
-	return execute.Instance{HostIP: self.HostIP, HostName: self.HostName, ID: self.Instance}
+	return execute.Instance{HostIP: self.NodeID, HostName: self.HostName, ID: self.ID}
 }
 
 func (c cluster) Claiming() bool {
-	v := c.Member.View()
+	v := c.View()
 	return v.Claiming() && c.Holds(v.Me.Instance)
 }
 
 func (c cluster) Switches() (appOn, nodeOn bool) {
-	v := c.Member.View()
+	v := c.View()
 	return v.AppOn, v.Me.On
 }
 
-func (c cluster) Resuming() bool {
-	v := c.Member.View()
-	return v.Resuming()
+func (c cluster) PassingOver() bool {
+	v := c.View()
+	return v.PassingOver()
 }
 
-func (c cluster) PassesOver(class string) []node.TimeOff {
-	v := c.Member.View()
-	return v.PassesOver(class)
+func (c cluster) TimesOff(class string) []node.TimeOff {
+	v := c.View()
+	return v.TimesOff(class)
 }
 
 func (c cluster) Rank(class string, id int64) int {
-	v := c.Member.View()
+	v := c.View()
 	return v.Rank(class, id)
 }
 
 func (c cluster) Alone() bool {
-	v := c.Member.View()
+	v := c.View()
 	return v.Alone()
 }
 
 func (c cluster) MayOwn() func(id int64) bool {
-	v := c.Member.View()
+	v := c.View()
 	return v.MayOwn()
 }
 
-func (c cluster) View(ctx context.Context) (node.View, error) {
+func (c cluster) ReadView(ctx context.Context) (node.View, error) {
 	err := c.Refresh(ctx)
-	return c.Member.View(), err
+	return c.View(), err
 }
 
 // version is that of this module in the running program, as far as the build tells.

@@ -53,7 +53,7 @@ func (c *cluster) nothingClaimedAfter(t time.Time, condition string, args ...any
 		append([]any{t.UnixMilli()}, args...)...), "claims after the switch")
 }
 
-func TestAppOffStopsClaimsAndOnResumesWithoutABurst(t *testing.T) {
+func TestAppOffStopsClaimsAndOnAgainMakesNoBurst(t *testing.T) {
 	c := newCluster(t)
 	n := c.node("n1")
 	c.node("n2")
@@ -138,7 +138,7 @@ func TestANodeThatIsOffCanBeStoppedAndStaysOff(t *testing.T) {
 	c.nothingClaimedAfter(off, `TRUE`)
 }
 
-func TestPausedByHandAndResumedByHand(t *testing.T) {
+func TestPausedBySQLAndResumedBySQL(t *testing.T) {
 	c := newCluster(t)
 	n := c.node("n1")
 	ticking(t, n.Scheduler, 10, 100*time.Millisecond)

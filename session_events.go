@@ -132,7 +132,7 @@ func (s *session) tellSkipped(fires []execute.SkippedFire) {
 	}
 	for _, f := range fires {
 		s.tell(s.hooks.Skipped, Event{
-			App: s.cfg.App, Node: s.member.Self().HostIP, JobID: f.JobID, ExecuteID: f.ExecuteID, Class: f.Class, FireTime: f.FireTime,
+			App: s.cfg.App, Node: s.member.Self().NodeID, JobID: f.JobID, ExecuteID: f.ExecuteID, Class: f.Class, FireTime: f.FireTime,
 			State: Skipped, Message: f.Message, Count: f.Count, At: s.clock.Now(),
 		})
 	}
@@ -152,7 +152,7 @@ func (s *session) tellLost(runs []execute.LostRun) {
 
 func (s *session) event(r execute.Run, state RunState) Event {
 	return Event{
-		App: s.cfg.App, Node: s.member.Self().HostIP, RunID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID, Class: r.Class,
+		App: s.cfg.App, Node: s.member.Self().NodeID, RunID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID, Class: r.Class,
 		FireTime: r.FireTime, Attempt: r.Attempt, State: state, Count: 1, At: s.clock.Now(),
 	}
 }

@@ -20,12 +20,12 @@ const (
 type loader struct {
 	read   func(ctx context.Context, r execute.Run, most int64) (data []byte, size int64, err error)
 	budget *budget
-	turns  chan struct{} // holds one for each read in flight
+	reads  chan struct{} // holds one for each read under way
 	pause  time.Duration // between tries
 }
 
 func newLoader(executes *execute.Store) *loader {
-	return &loader{read: executes.Data, budget: newBudget(dataBudget), turns: make(chan struct{}, dataReaders), pause: time.Second}
+	return &loader{read: executes.Data, budget: newBudget(dataBudget), reads: make(chan struct{}, dataReaders), pause: time.Second}
 }
 
 // load returns the data of a run. It waits, no longer than ctx lasts, until there is room for it in memory; the room is the
@@ -73,8 +73,8 @@ func (l *loader) readPatiently(ctx context.Context, r execute.Run, most int64) (
 
 func (l *loader) readOnce(ctx context.Context, r execute.Run, most int64) ([]byte, int64, error) {
 	select {
-	case l.turns <- struct{}{}:
-		defer func() { <-l.turns }()
+	case l.reads <- struct{}{}:
+		defer func() { <-l.reads }()
 	case <-ctx.Done():
 		return nil, 0, context.Cause(ctx)
 	}

@@ -34,7 +34,7 @@ func (s *server) read(_ context.Context, _ execute.Run, most int64) ([]byte, int
 func loading(t *testing.T, s *server, test func(t *testing.T, l *loader)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		test(t, &loader{read: s.read, budget: newBudget(100), turns: make(chan struct{}, 1), pause: time.Second})
+		test(t, &loader{read: s.read, budget: newBudget(100), reads: make(chan struct{}, 1), pause: time.Second})
 	})
 }
 

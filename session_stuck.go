@@ -59,7 +59,7 @@ func (s *session) tellStuck(stuck []execute.Stuck) {
 			continue
 		}
 		s.tell(s.hooks.Stuck, Event{
-			App: s.cfg.App, Node: s.member.Self().HostIP, RunID: one.RunID, JobID: one.JobID, ExecuteID: one.ExecuteID, Class: one.Class,
+			App: s.cfg.App, Node: s.member.Self().NodeID, RunID: one.RunID, JobID: one.JobID, ExecuteID: one.ExecuteID, Class: one.Class,
 			Message: one.Why, Count: one.Count, At: s.clock.Now(),
 		})
 	}

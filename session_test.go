@@ -83,7 +83,7 @@ const digits = `(SELECT 0 AS D UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL S
 
 // A node claims what is due within seconds of its start, however much is to be tidied up: jobs added by SQL whose state
 // is to be derived, schedules that fired every second while all nodes were down, one whose START_TIME is in seconds.
-func TestJoiningWaitsForNoHousekeeping(t *testing.T) {
+func TestJoiningWaitsForNoPassOfTheMisfireHandler(t *testing.T) {
 	c := newCluster(t)
 	began := make(chan time.Time, 100)
 	s := c.open(quick("n1"), func(s *qrtz.Scheduler) {

@@ -1,5 +1,5 @@
-// Package app holds applications: rows of QRTZ_APP, their switch, and the lock-time window that keeps
-// more than one node from doing the cluster's housekeeping at once.
+// Package app holds applications: rows of QRTZ_APP, their switch, and the lock-time window, which keeps more than one
+// node from doing the misfire handler's pass at once. Not part of qrtz's API.
 package app
 
 import (
@@ -36,8 +36,8 @@ INSERT INTO QRTZ_APP (APPLICATION, STATE, TIME_PRE, TIME_NEXT, TIME_INTERVAL) VA
     ON DUPLICATE KEY UPDATE TIME_INTERVAL = VALUES(TIME_INTERVAL), SWITCHED_AT = SWITCHED_AT`
 
 // Register adds the app, switched on, unless it is there: then its switch stays as it is.
-// Interval is how often housekeeping is due. It is for people: if the row is there, but somebody holds it locked, it is not
-// brought up to date.
+// Interval is how often a pass of the misfire handler is due. It is written for people to read: if the row is there, but
+// another transaction holds it locked, it is not brought up to date.
 func (s *Store) Register(ctx context.Context, interval time.Duration) error {
 	var now sql.NullInt64
 	err := s.db.GetContext(ctx, &now, s.prefix.SQL(intervalSQL), s.app)
@@ -81,44 +81,44 @@ UPDATE QRTZ_APP SET TIME_PRE = ?, TIME_NEXT = ?, SWITCHED_AT = SWITCHED_AT
  WHERE APPLICATION = ? AND TIME_NEXT = ? AND TIME_PRE <=> ?`
 )
 
-// Turn is one node's turn at housekeeping.
-type Turn struct {
-	Mine     bool      // nobody else has it
-	Previous time.Time // when housekeeping was last done; zero if never
+// Window is the lock-time window as one node found it: the node that advanced it does the next pass of the misfire handler.
+type Window struct {
+	Mine     bool      // this node has advanced it
+	Previous time.Time // when the last pass began; zero if there was none
 	On       bool      // the switch of the app
 }
 
-// Enter asks for the turn at now. Another node has it if housekeeping is due again only in more than
-// 30 % of interval: then nothing is written. Otherwise one of those who ask gets it, by a guarded
-// update of TIME_NEXT. A TIME_NEXT more than two intervals ahead was written by a wrong clock and counts
-// as due; a little more than one is normal: who asked a moment earlier may come to read a moment later.
-// It only saves work; nothing goes wrong if two nodes have the turn at once.
-func (s *Store) Enter(ctx context.Context, now time.Time, interval time.Duration) (Turn, error) {
+// Enter tries to advance the lock-time window at now. If more than 30 % of interval are left until TIME_NEXT, another
+// node has just advanced it: then nothing is written. Otherwise one of the nodes that try succeeds, by a guarded update
+// of TIME_NEXT. A TIME_NEXT more than two intervals ahead was written by a wrong clock and counts as past. A little more
+// than one interval is normal: a node that took its time a moment earlier may read the row a moment later.
+// The window only saves work: nothing goes wrong if two nodes do the pass at once.
+func (s *Store) Enter(ctx context.Context, now time.Time, interval time.Duration) (Window, error) {
 	var row struct {
 		Pre   *int64 `db:"TIME_PRE"`
 		Next  int64  `db:"TIME_NEXT"`
 		State string `db:"STATE"`
 	}
 	if err := s.db.GetContext(ctx, &row, s.prefix.SQL(readWindowSQL), s.app); err != nil {
-		return Turn{}, fmt.Errorf("read app %q: %w", s.app, err)
+		return Window{}, fmt.Errorf("read app %q: %w", s.app, err)
 	}
-	turn := Turn{On: row.State == "Y"}
+	window := Window{On: row.State == "Y"}
 	if row.Pre != nil && *row.Pre > 0 {
-		turn.Previous = time.UnixMilli(*row.Pre)
+		window.Previous = time.UnixMilli(*row.Pre)
 	}
 	left := time.UnixMilli(row.Next).Sub(now)
 	if left > interval*3/10 && left <= 2*interval {
-		return turn, nil
+		return window, nil
 	}
 	done, err := schema.Exec(ctx, s.db, s.prefix.SQL(enterWindowSQL),
 		now.UnixMilli(), now.Add(interval).UnixMilli(), s.app, row.Next, row.Pre)
 	if err != nil {
-		return Turn{}, fmt.Errorf("advance app %q: %w", s.app, err)
+		return Window{}, fmt.Errorf("advance app %q: %w", s.app, err)
 	}
 	n, err := done.RowsAffected()
 	if err != nil {
-		return Turn{}, fmt.Errorf("advance app %q: %w", s.app, err)
+		return Window{}, fmt.Errorf("advance app %q: %w", s.app, err)
 	}
-	turn.Mine = n == 1
-	return turn, nil
+	window.Mine = n == 1
+	return window, nil
 }

@@ -44,11 +44,11 @@ func registered(t *testing.T) (*sql.DB, *app.Store) {
 	return db, s
 }
 
-func enter(t *testing.T, s *app.Store, now time.Time) app.Turn {
+func enter(t *testing.T, s *app.Store, now time.Time) app.Window {
 	t.Helper()
-	turn, err := s.Enter(t.Context(), now, interval)
+	window, err := s.Enter(t.Context(), now, interval)
 	require.NoError(t, err)
-	return turn
+	return window
 }
 
 func exec(t *testing.T, db *sql.DB, query string, args ...any) {
@@ -86,7 +86,7 @@ func TestRegisterKeepsTheOperatorsSwitch(t *testing.T) {
 }
 
 // They do not ask at the very same time, and the last to ask may be the first to be served.
-func TestOneOfManyGetsTheTurn(t *testing.T) {
+func TestOneOfManyGetsTheWindow(t *testing.T) {
 	db, _ := registered(t)
 	db.SetMaxOpenConns(10)
 	for round := range 10 {
@@ -96,11 +96,11 @@ func TestOneOfManyGetsTheTurn(t *testing.T) {
 		for i := range 10 {
 			s := store(db)
 			wg.Go(func() {
-				turn, err := s.Enter(t.Context(), now.Add(time.Duration(i)*time.Millisecond), interval)
+				window, err := s.Enter(t.Context(), now.Add(time.Duration(i)*time.Millisecond), interval)
 				if err != nil {
 					t.Error(err)
 				}
-				if turn.Mine {
+				if window.Mine {
 					winners.Add(1)
 				}
 			})
@@ -110,13 +110,13 @@ func TestOneOfManyGetsTheTurn(t *testing.T) {
 	}
 }
 
-func TestTheFirstTurn(t *testing.T) {
+func TestTheFirstWindow(t *testing.T) {
 	db, s := registered(t)
-	assert.Equal(t, app.Turn{Mine: true, On: true}, enter(t, s, noon), "never done before")
+	assert.Equal(t, app.Window{Mine: true, On: true}, enter(t, s, noon), "never done before")
 	r := read(t, db)
 	assert.Equal(t, noon.UnixMilli(), r.Pre.Int64)
 	assert.Equal(t, noon.Add(interval).UnixMilli(), r.Next.Int64)
-	assert.False(t, r.SwitchedAt.Valid, "taking a turn is not a switch")
+	assert.False(t, r.SwitchedAt.Valid, "taking a window is not a switch")
 }
 
 func TestNobodyEntersWithinTheWindow(t *testing.T) {
@@ -125,19 +125,19 @@ func TestNobodyEntersWithinTheWindow(t *testing.T) {
 	exec(t, db, `UPDATE QRTZ_APP SET STATE = 'N'`)
 	before := read(t, db)
 	for _, after := range []time.Duration{0, time.Millisecond, interval / 2, interval*7/10 - time.Millisecond} {
-		assert.Equal(t, app.Turn{Previous: noon}, enter(t, s, noon.Add(after)), after)
+		assert.Equal(t, app.Window{Previous: noon}, enter(t, s, noon.Add(after)), after)
 		assert.Equal(t, before, read(t, db), "nothing was written after %s", after)
 	}
 	again := noon.Add(interval * 7 / 10)
-	assert.Equal(t, app.Turn{Mine: true, Previous: noon}, enter(t, s, again))
+	assert.Equal(t, app.Window{Mine: true, Previous: noon}, enter(t, s, again))
 	after := read(t, db)
 	assert.Equal(t, again.UnixMilli(), after.Pre.Int64)
 	assert.Equal(t, again.Add(interval).UnixMilli(), after.Next.Int64)
-	assert.Equal(t, before.SwitchedAt, after.SwitchedAt, "taking a turn is not a switch")
+	assert.Equal(t, before.SwitchedAt, after.SwitchedAt, "taking a window is not a switch")
 	assert.Equal(t, "N", after.State)
 }
 
-// A node whose clock was far ahead has taken a turn, or an operator mistyped a time.
+// A node whose clock was far ahead has taken a window, or an operator mistyped a time.
 func TestAWrongClockLocksNobodyOut(t *testing.T) {
 	db, s := registered(t)
 	for _, ahead := range []time.Duration{2*interval + time.Millisecond, time.Hour, 100 * 365 * 24 * time.Hour} {
@@ -152,8 +152,8 @@ func TestAWrongClockLocksNobodyOut(t *testing.T) {
 func TestEnterWithoutAPreviousTime(t *testing.T) {
 	db, s := registered(t)
 	exec(t, db, `UPDATE QRTZ_APP SET TIME_PRE = NULL`)
-	assert.Equal(t, app.Turn{Mine: true, On: true}, enter(t, s, noon))
-	assert.Equal(t, app.Turn{On: true, Previous: noon}, enter(t, s, noon))
+	assert.Equal(t, app.Window{Mine: true, On: true}, enter(t, s, noon))
+	assert.Equal(t, app.Window{On: true, Previous: noon}, enter(t, s, noon))
 }
 
 // The operator's UPDATE commits after Enter has read the row and before Enter writes it: the operator's
@@ -164,16 +164,16 @@ func TestASwitchInBetweenIsNotUndone(t *testing.T) {
 	require.NoError(t, err)
 	_, err = operator.ExecContext(t.Context(), `UPDATE QRTZ_APP SET STATE = 'N' WHERE APPLICATION = 'a'`)
 	require.NoError(t, err)
-	entered := make(chan app.Turn, 1)
+	entered := make(chan app.Window, 1)
 	go func() {
-		turn, err := s.Enter(t.Context(), noon, interval) // reads without a lock, then waits for the operator's
+		window, err := s.Enter(t.Context(), noon, interval) // reads without a lock, then waits for the operator's
 		assert.NoError(t, err)
-		entered <- turn
+		entered <- window
 	}()
 	waitUntilBlocked(t, db)
 	require.NoError(t, operator.Commit())
-	turn := <-entered
-	assert.True(t, turn.Mine)
+	window := <-entered
+	assert.True(t, window.Mine)
 	r := read(t, db)
 	assert.Equal(t, "N", r.State)
 	assert.True(t, r.SwitchedAt.Valid)

@@ -1,5 +1,6 @@
-// Package misfire is the cluster's housekeeping, done by one node of an app at a time: it keeps switches in
-// line, puts the runs of dead nodes on record, and repairs what nobody fired in time. It knows no SQL.
+// Package misfire is the misfire handler, whose pass one node of an app does every 15 s: it keeps switches in line, puts
+// the runs of dead nodes on record as LOST, and moves executes that nobody fired in time. It knows no SQL. Not part of
+// qrtz's API.
 package misfire
 
 import (
@@ -18,14 +19,14 @@ import (
 
 // Apps is what the handler needs of app.Store.
 type Apps interface {
-	Enter(ctx context.Context, now time.Time, interval time.Duration) (app.Turn, error)
+	Enter(ctx context.Context, now time.Time, interval time.Duration) (app.Window, error)
 }
 
 // Nodes is what the handler needs of the cluster.
 type Nodes interface {
 	Now() time.Time
 	Self() execute.Instance
-	View(ctx context.Context) (node.View, error) // read anew
+	ReadView(ctx context.Context) (node.View, error) // read now
 	SyncSwitches(ctx context.Context) error
 	Bury(ctx context.Context) ([]node.Node, error)
 }
@@ -48,7 +49,7 @@ type Executes interface {
 	DeriveJobStates(ctx context.Context) (more bool, err error)
 }
 
-// What one transaction does at most. A page of which a part is done goes on behind that part.
+// What one transaction does at most. If only a part of a page is done, the next transaction continues behind it.
 const (
 	page      = 500       // executes
 	maxWalked = 1_000_000 // missed fires looked at one by one, some tenths of a second
@@ -79,8 +80,8 @@ type Handler struct {
 	cfg      Config
 	pacer    *outage.Pacer
 
-	// unfinished says that the last pass was cut off, or failed in some step: then the next is this node's whoever's
-	// turn it is.
+	// unfinished says that the last pass was cut off, or failed in some step: then this node does the next one, whichever
+	// node has advanced the lock-time window.
 	unfinished bool
 
 	came   map[string]execute.Cursor // how far a walk of a pass that was cut off has come
@@ -111,14 +112,14 @@ func New(apps Apps, nodes Nodes, executes Executes, cfg Config) *Handler {
 func (h *Handler) failOver(ctx context.Context) error {
 	dead, err := h.nodes.Bury(ctx)
 	for _, n := range dead {
-		h.cfg.Log.Warn().Str("node", n.HostIP).Time("heartbeat", n.Heartbeat).Msg("declared dead")
+		h.cfg.Log.Warn().Str("node", n.ID).Time("heartbeat", n.Heartbeat).Msg("declared dead")
 	}
-	return errors.Join(err, h.Recover(ctx))
+	return errors.Join(err, h.LoseAbandoned(ctx))
 }
 
-// Recover puts runs on record as LOST that no node holds any more: a node does so before its first poll, since those of
+// LoseAbandoned puts runs on record as LOST that no node holds any more: a node does so before its first poll, since those of
 // its own earlier life may stand in the way of others.
-func (h *Handler) Recover(ctx context.Context) error {
+func (h *Handler) LoseAbandoned(ctx context.Context) error {
 	abandoned, err := h.executes.Abandoned(ctx)
 	problems := []error{err}
 	for _, instance := range abandoned {

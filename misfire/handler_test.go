@@ -14,13 +14,13 @@ import (
 	"github.com/qrtz-go/qrtz/node"
 )
 
-func TestWhoseTurnItIsNotWritesNothing(t *testing.T) {
+func TestWithoutTheWindowNothingIsWritten(t *testing.T) {
 	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
 		c.theirs = true
 		c.add(1, "tick", time.Second, now.Add(-time.Hour))
 		require.NoError(t, comeBy(t, h))
 		require.Equal(t, []string{"enter"}, c.calls)
-		require.NoError(t, h.Pass(t.Context()), "at start-up it works all the same")
+		require.NoError(t, h.FullPass(t.Context()), "at start-up it works all the same")
 		require.True(t, c.rows[1].Next.After(now))
 	})
 }
@@ -185,7 +185,7 @@ func TestTheDeadAreNamedAndWhatNobodyHoldsIsLost(t *testing.T) {
 		require.NoError(t, comeBy(t, h))
 		require.NotContains(t, c.log.String(), "declared dead")
 		require.Equal(t, []int64{3, 4}, c.lost, "whoever has died")
-		c.dead = []node.Node{{HostIP: "n9", Heartbeat: now.Add(-time.Minute)}}
+		c.dead = []node.Node{{ID: "n9", Heartbeat: now.Add(-time.Minute)}}
 		require.NoError(t, comeBy(t, h))
 		require.Contains(t, c.log.String(), `"node":"n9"`)
 	})

@@ -89,15 +89,15 @@ func (c *cluster) write(name string) error {
 func (c *cluster) Now() time.Time         { return time.Now() }
 func (c *cluster) Self() execute.Instance { return execute.Instance{HostIP: "n1", ID: 7} }
 
-func (c *cluster) Enter(context.Context, time.Time, time.Duration) (app.Turn, error) {
+func (c *cluster) Enter(context.Context, time.Time, time.Duration) (app.Window, error) {
 	c.entered = append(c.entered, time.Now())
-	return app.Turn{Mine: !c.theirs, Previous: c.previous}, c.call("enter")
+	return app.Window{Mine: !c.theirs, Previous: c.previous}, c.call("enter")
 }
 
-func (c *cluster) View(context.Context) (node.View, error) { return c.view, c.call("view") }
-func (c *cluster) SyncSwitches(context.Context) error      { return c.write("sync switches") }
-func (c *cluster) Adopt(context.Context) error             { return c.write("adopt") }
-func (c *cluster) MarkPaused(context.Context) error        { return c.write("mark paused") }
+func (c *cluster) ReadView(context.Context) (node.View, error) { return c.view, c.call("view") }
+func (c *cluster) SyncSwitches(context.Context) error          { return c.write("sync switches") }
+func (c *cluster) Adopt(context.Context) error                 { return c.write("adopt") }
+func (c *cluster) MarkPaused(context.Context) error            { return c.write("mark paused") }
 func (c *cluster) Abandoned(context.Context) (ids []int64, err error) {
 	return c.abandoned, c.call("abandoned")
 }
@@ -215,9 +215,9 @@ func in(t *testing.T, test func(t *testing.T, c *cluster, h *Handler, now time.T
 		c := &cluster{
 			rows: map[int64]*execute.Execute{}, stuck: map[int64]bool{}, err: map[string]error{},
 			view: node.View{At: now, AppOn: true, Nodes: []node.Node{
-				{HostIP: "n1", On: true, Instance: 7, Heartbeat: now, Classes: []string{"tick"}},
-				{HostIP: "n2", On: false, Instance: 8, Heartbeat: now, Classes: []string{"off", "tick"}},
-				{HostIP: "n3", On: true, Heartbeat: now, Classes: []string{"gone"}},
+				{ID: "n1", On: true, Instance: 7, Heartbeat: now, Classes: []string{"tick"}},
+				{ID: "n2", On: false, Instance: 8, Heartbeat: now, Classes: []string{"off", "tick"}},
+				{ID: "n3", On: true, Heartbeat: now, Classes: []string{"gone"}},
 			}},
 		}
 		h := New(c, c, c, Config{

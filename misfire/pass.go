@@ -23,7 +23,7 @@ const (
 
 // Run does a pass at once, and then comes by every interval until ctx is done. Failures are logged once per outage and
 // waited out.
-// What a pass leaves undone goes on after a pause of a third of the interval, so that the database has time for others.
+// The next pass takes up what a pass leaves undone after a pause of a third of the interval, so that the database has time for others.
 func (h *Handler) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -46,46 +46,47 @@ func (h *Handler) Run(ctx context.Context) {
 	}
 }
 
-// firstPass is done whoever's turn it is.
+// firstPass is done whichever node has advanced the lock-time window.
 func (h *Handler) firstPass(ctx context.Context) (entered bool, err error) {
 	h.unfinished = true
 	return h.comeBy(ctx)
 }
 
-// comeBy does the work if it is this node's turn, or if its last pass left some undone. Otherwise another node has just
-// done it, and nothing is written. It tells whether it got as far as that; the error is of what comes before.
+// comeBy does a pass if this node advances the lock-time window, or if its last pass left work undone. Otherwise another
+// node has just done one, and nothing is written. It tells whether it got as far as that; the error is of what comes before.
 func (h *Handler) comeBy(ctx context.Context) (entered bool, err error) {
-	turn, err := h.enter(ctx)
+	window, err := h.enter(ctx)
 	if err != nil {
 		return false, err
 	}
-	if !turn.Mine && !h.unfinished {
+	if !window.Mine && !h.unfinished {
 		return true, nil
 	}
-	if p := h.pass(ctx, time.Now().Add(h.cfg.Interval/3)); ctx.Err() == nil {
+	if p := h.passUntil(ctx, time.Now().Add(h.cfg.Interval/3)); ctx.Err() == nil {
 		p.note()
 	}
 	return true, nil
 }
 
-// Pass does all the work there is, whoever's turn it is and however long it takes. It is for tests.
-func (h *Handler) Pass(ctx context.Context) error {
+// FullPass does all the work there is, whichever node has advanced the lock-time window and however long it takes. It is
+// for tests.
+func (h *Handler) FullPass(ctx context.Context) error {
 	if _, err := h.enter(ctx); err != nil {
 		return err
 	}
-	err := h.pass(ctx, time.Now().Add(hardLimit)).problem()
+	err := h.passUntil(ctx, time.Now().Add(hardLimit)).problem()
 	if err == nil && h.unfinished {
 		err = fmt.Errorf("misfire handling: not done after %s", hardLimit)
 	}
 	return err
 }
 
-func (h *Handler) enter(ctx context.Context) (app.Turn, error) {
+func (h *Handler) enter(ctx context.Context) (app.Window, error) {
 	return h.apps.Enter(ctx, h.nodes.Now(), h.cfg.Interval)
 }
 
-// pass works until the time given, and tries each step at least once, whatever becomes of the others.
-func (h *Handler) pass(ctx context.Context, until time.Time) *pass {
+// passUntil works until the time given, and tries each step at least once, whatever becomes of the others.
+func (h *Handler) passUntil(ctx context.Context, until time.Time) *pass {
 	ctx, cancel := context.WithTimeout(ctx, hardLimit)
 	defer cancel()
 	p := &pass{Handler: h, until: until, failed: map[string]error{}}
@@ -93,7 +94,7 @@ func (h *Handler) pass(ctx context.Context, until time.Time) *pass {
 		{"sync switches", once(h.nodes.SyncSwitches)},
 		{"fail over", once(h.failOver)},
 		{"view", once(func(ctx context.Context) (err error) {
-			p.view, err = h.nodes.View(ctx)
+			p.view, err = h.nodes.ReadView(ctx)
 			return err
 		})},
 	})
@@ -131,7 +132,7 @@ func once(do func(context.Context) error) func(context.Context) (bool, error) {
 // pass is one pass of the handler.
 type pass struct {
 	*Handler
-	until  time.Time // no step with more to do goes on after it
+	until  time.Time // no step with more to do continues after it
 	slice  time.Time // nor the step that is being done after this
 	now    time.Time
 	view   node.View
@@ -273,7 +274,7 @@ func (p *pass) overdue(classes []string) readPage {
 // start is where a walk begins: no fire is before it.
 var start = execute.Cursor{Next: 1, ID: math.MinInt64}
 
-// walk moves a page of the executes that are overdue. It goes on behind what it has looked at, moved or not: what
+// walk moves a page of the executes that are overdue. It continues behind what it has looked at, moved or not: what
 // somebody else has locked or changed is left to the next walk. What a move leaves overdue, since it does not deal with
 // all missed fires of a cron schedule, or since there are two moves to make, is left as well: the others come first.
 func (p *pass) walk(ctx context.Context, name string, from execute.State, until time.Time, read readPage,

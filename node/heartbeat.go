@@ -62,7 +62,7 @@ func (m *Member) show(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(m.cfg.BeatEvery, syncFor))
 	defer cancel()
 	self := m.Self()
-	if err := m.store.Show(ctx, self.HostIP, self.Instance, m.clock.Skew()); err != nil {
+	if err := m.store.Show(ctx, self.NodeID, self.ID, m.clock.Skew()); err != nil {
 		return err
 	}
 	return m.Refresh(ctx)
@@ -79,7 +79,7 @@ func (m *Member) Beat(ctx context.Context) error {
 		return err
 	}
 	self, beats, sent := m.nextBeat()
-	if err := m.heart.Beat(ctx, self.Instance, beats, m.clock.Skew()); err != nil {
+	if err := m.heart.Beat(ctx, self.ID, beats, m.clock.Skew()); err != nil {
 		return err
 	}
 	v, err := m.read(ctx, m.heart)
@@ -89,12 +89,12 @@ func (m *Member) Beat(ctx context.Context) error {
 	mine := v.Me.Instance != 0 && v.Me.pulse.row
 	switch {
 	case !mine:
-		m.fence(fmt.Errorf("%w: it was taken for dead, or another process took its id %q", ErrFenced, self.HostIP))
+		m.fence(fmt.Errorf("%w: it was taken for dead, or another process took its id %q", ErrFenced, self.NodeID))
 	case m.Fenced():
 	case v.Me.pulse.count != beats:
 		return errNotThere
 	default:
-		m.renew(self.Instance, sent)
+		m.renew(self.ID, sent)
 		return nil
 	}
 	return m.joinAgain(ctx, self)
@@ -104,7 +104,7 @@ func (m *Member) Beat(ctx context.Context) error {
 // has told what was not so. It does not count.
 var errNotThere = errors.New("heartbeat: what was written into QRTZ_HEARTBEAT is not there")
 
-func (m *Member) nextBeat() (self Identity, beats int64, sent time.Duration) {
+func (m *Member) nextBeat() (self Instance, beats int64, sent time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.beats++
@@ -114,7 +114,7 @@ func (m *Member) nextBeat() (self Identity, beats int64, sent time.Duration) {
 // renew notes a heartbeat that arrived. The lease counts from when it was sent: nobody can have seen it earlier.
 func (m *Member) renew(instance int64, sent time.Duration) {
 	m.mu.Lock()
-	if m.self.Instance == instance && !m.fenced {
+	if m.self.ID == instance && !m.fenced {
 		m.lease = sent
 	}
 	m.mu.Unlock()
@@ -126,13 +126,13 @@ func (m *Member) renew(instance int64, sent time.Duration) {
 
 // joinAgain leaves the row of a fenced instance and takes one for a new instance. What the old one leaves behind is dealt with
 // first, if that can be done in time.
-func (m *Member) joinAgain(ctx context.Context, old Identity) error {
+func (m *Member) joinAgain(ctx context.Context, old Instance) error {
 	if m.fencedFor() < m.cfg.Timeout {
-		if err := m.cfg.Settle(ctx); err != nil {
+		if err := m.cfg.BeforeRejoin(ctx); err != nil {
 			return err
 		}
 	}
-	if err := m.store.Leave(ctx, old.HostIP, old.Instance); err != nil {
+	if err := m.store.Leave(ctx, old.NodeID, old.ID); err != nil {
 		return err
 	}
 	return m.Join(ctx)
@@ -173,7 +173,7 @@ func (m *Member) fencedFor() time.Duration {
 func (m *Member) Holds(instance int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return instance != 0 && instance == m.self.Instance && !m.fenced && m.elapsed()-m.lease < m.leaseTime()
+	return instance != 0 && instance == m.self.ID && !m.fenced && m.elapsed()-m.lease < m.leaseTime()
 }
 
 // leaseTime is how long an instance holds its runs after its last heartbeat. It ends before Timeout does,

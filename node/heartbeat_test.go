@@ -32,7 +32,7 @@ func TestBeatMovesTheHeartbeat(t *testing.T) {
 	db := newDB(t)
 	m, f := joined(t, db, "n")
 	self := m.Self()
-	row, before, at := readRow(t, db, "n"), beats(t, db, self.Instance), beatAt(t, db, self.Instance)
+	row, before, at := readRow(t, db, "n"), beats(t, db, self.ID), beatAt(t, db, self.ID)
 	require.Positive(t, row.Heartbeat.Int64)
 	require.Positive(t, before)
 	var now int64
@@ -41,8 +41,8 @@ func TestBeatMovesTheHeartbeat(t *testing.T) {
 		return now > at.UnixMilli()
 	}, time.Second, time.Millisecond)
 	require.NoError(t, m.Beat(t.Context()))
-	assert.Equal(t, before+1, beats(t, db, self.Instance))
-	assert.GreaterOrEqual(t, beatAt(t, db, self.Instance).UnixMilli(), now)
+	assert.Equal(t, before+1, beats(t, db, self.ID))
+	assert.GreaterOrEqual(t, beatAt(t, db, self.ID).UnixMilli(), now)
 	assert.Equal(t, row, readRow(t, db, "n"), "the row that others lock is not touched")
 	assert.Empty(t, f.all())
 }
@@ -96,7 +96,7 @@ func TestBuryTakesOnlyTheDead(t *testing.T) {
 	dead, _ := joined(t, db, "dead")
 	left, _ := joined(t, db, "left")
 	require.NoError(t, left.Leave(t.Context()))
-	assert.Zero(t, beats(t, db, left.Self().Instance))
+	assert.Zero(t, beats(t, db, left.Self().ID))
 	insert := `INSERT INTO QRTZ_NODE (APPLICATION, HOST_IP, HOST_NAME, STATE, TIME_CHECK, INSTANCE, HEARTBEAT_AT) VALUES ('a', ?, 'h', 'Y', 1, ?, ?)`
 	run(t, db, insert, "v1.3", nil, nil)
 	now := databaseTime(t, db).UnixMilli()
@@ -109,7 +109,7 @@ func TestBuryTakesOnlyTheDead(t *testing.T) {
 		nodes, err := live.Bury(t.Context())
 		require.NoError(t, err)
 		for _, n := range nodes {
-			buried = append(buried, n.HostIP)
+			buried = append(buried, n.ID)
 		}
 		return len(buried) >= 2
 	}, 10*time.Second, beatEvery/4)
@@ -120,9 +120,9 @@ func TestBuryTakesOnlyTheDead(t *testing.T) {
 	}
 	assert.ElementsMatch(t, []string{"dead", "former release, dead"}, buried)
 	assert.False(t, readRow(t, db, "dead").Instance.Valid)
-	assert.Zero(t, beats(t, db, dead.Self().Instance))
-	assert.Equal(t, live.Self().Instance, readRow(t, db, "live").Instance.Int64)
-	assert.Equal(t, other.Self().Instance, readRow(t, db, "other").Instance.Int64)
+	assert.Zero(t, beats(t, db, dead.Self().ID))
+	assert.Equal(t, live.Self().ID, readRow(t, db, "live").Instance.Int64)
+	assert.Equal(t, other.Self().ID, readRow(t, db, "other").Instance.Int64)
 	assert.Equal(t, int64(41), readRow(t, db, "former release").Instance.Int64)
 }
 
@@ -167,7 +167,7 @@ func TestWhoWasCutOffBuriesNobody(t *testing.T) {
 	nodes, err := m.Bury(t.Context())
 	require.NoError(t, err)
 	assert.Empty(t, nodes)
-	assert.Positive(t, beats(t, db, silent.Self().Instance))
+	assert.Positive(t, beats(t, db, silent.Self().ID))
 }
 
 // A row that an operator holds locked is left out, and keeps no other from being buried.
@@ -210,7 +210,7 @@ func TestHeartbeatsThatBelongToNobodyAreDeleted(t *testing.T) {
 	require.NoError(t, err)
 	var left []int64
 	require.NoError(t, db.SelectContext(t.Context(), &left, `SELECT INSTANCE FROM QRTZ_HEARTBEAT ORDER BY INSTANCE`))
-	assert.Equal(t, []int64{4, 5, m.Self().Instance}, left)
+	assert.Equal(t, []int64{4, 5, m.Self().ID}, left)
 }
 
 // locks leaves a statement's transaction open, as an operator does who goes for lunch.
@@ -254,9 +254,9 @@ func TestAnOpenTransactionFencesNobody(t *testing.T) {
 			for end := time.Now().Add(3 * timeout); time.Now().Before(end); time.Sleep(beatEvery / 4) {
 				for i, m := range members {
 					require.Empty(t, fenced[i].all())
-					require.True(t, m.Holds(m.Self().Instance))
+					require.True(t, m.Holds(m.Self().ID))
 					v := m.View()
-					require.False(t, v.Alone(), "%s sees the other one", m.Self().HostIP)
+					require.False(t, v.Alone(), "%s sees the other one", m.Self().NodeID)
 					_, err := m.read(t.Context(), m.heart)
 					require.NoError(t, err, "reading takes no lock")
 				}
@@ -283,7 +283,7 @@ func TestTheHeartbeatHasAConnectionOfItsOwn(t *testing.T) {
 	}
 	time.Sleep(3 * timeout)
 	assert.Empty(t, f.all())
-	assert.True(t, m.Holds(m.Self().Instance))
+	assert.True(t, m.Holds(m.Self().ID))
 }
 
 // What tells that a node is dead goes for its own heartbeats, too: only one that can be read where it was written counts.
@@ -308,17 +308,17 @@ func TestAMemberWhoseHeartbeatWasDeletedJoinsAgain(t *testing.T) {
 	run(t, db, `DELETE FROM QRTZ_HEARTBEAT`) // what Bury does first
 	require.NoError(t, m.Beat(t.Context()))
 	require.Len(t, f.all(), 1)
-	assert.NotEqual(t, old.Instance, m.Self().Instance)
-	assert.Zero(t, beats(t, db, old.Instance), "it never gets one again")
-	assert.True(t, m.Holds(m.Self().Instance))
-	assert.False(t, m.Holds(old.Instance))
+	assert.NotEqual(t, old.ID, m.Self().ID)
+	assert.Zero(t, beats(t, db, old.ID), "it never gets one again")
+	assert.True(t, m.Holds(m.Self().ID))
+	assert.False(t, m.Holds(old.ID))
 }
 
 // A process that was frozen, or a machine that was suspended, knows at once that its lease is over, before any timer has run.
 func TestTheLeaseIsOverAtOnce(t *testing.T) {
 	db := newDB(t)
 	m, f := joined(t, db, "n")
-	instance, sent := m.Self().Instance, m.leaseFrom()
+	instance, sent := m.Self().ID, m.leaseFrom()
 	var slept time.Duration
 	m.elapsed = func() time.Duration { return sent + slept }
 	assert.True(t, m.Holds(instance))
@@ -332,11 +332,11 @@ func TestTheLeaseIsOverAtOnce(t *testing.T) {
 }
 
 // What cannot be settled does not keep a fenced process from joining again for longer than Timeout.
-func TestJoiningAgainDoesNotWaitForSettlingForEver(t *testing.T) {
+func TestJoiningAgainDoesNotWaitForEver(t *testing.T) {
 	db := newDB(t)
 	m, _ := joined(t, db, "n")
 	stuck := errors.New("a result that nobody takes")
-	m.cfg.Settle = func(context.Context) error { return stuck }
+	m.cfg.BeforeRejoin = func(context.Context) error { return stuck }
 	var slept time.Duration
 	m.elapsed = func() time.Duration { return elapsed() + slept }
 	run(t, db, `UPDATE QRTZ_NODE SET INSTANCE = NULL`)
@@ -354,11 +354,11 @@ func TestABuriedMemberJoinsAnew(t *testing.T) {
 	require.NoError(t, m.Beat(t.Context()))
 	require.Len(t, f.all(), 1)
 	require.ErrorIs(t, f.all()[0].cause, ErrFenced)
-	assert.Equal(t, "n", m.Self().HostIP)
-	assert.NotEqual(t, old.Instance, m.Self().Instance)
-	assert.Equal(t, m.Self().Instance, readRow(t, db, "n").Instance.Int64)
+	assert.Equal(t, "n", m.Self().NodeID)
+	assert.NotEqual(t, old.ID, m.Self().ID)
+	assert.Equal(t, m.Self().ID, readRow(t, db, "n").Instance.Int64)
 	assert.False(t, m.Fenced())
-	assert.False(t, livesHere(old.Instance))
+	assert.False(t, livesHere(old.ID))
 	v := m.View()
 	assert.True(t, v.Claiming())
 
@@ -375,7 +375,7 @@ func TestAMemberWhoseIDWasTakenLeavesItAlone(t *testing.T) {
 	run(t, db, `UPDATE QRTZ_NODE SET INSTANCE = 77, HOST_NAME = 'elsewhere'`)
 	require.NoError(t, m.Beat(t.Context()))
 	assert.Len(t, f.all(), 1)
-	assert.Equal(t, address()+"#2", m.Self().HostIP)
+	assert.Equal(t, address()+"#2", m.Self().NodeID)
 	assert.Equal(t, int64(77), readRow(t, db, address()).Instance.Int64)
 }
 
@@ -409,12 +409,12 @@ func TestTheLeaseEndsBeforeTheTimeout(t *testing.T) {
 			require.NoError(t, m.Join(t.Context()))
 			old := m.Self()
 			start(t, m)
-			first := beats(t, db, old.Instance)
-			require.Eventually(t, func() bool { return beats(t, db, old.Instance) > first }, 10*time.Second, time.Millisecond)
+			first := beats(t, db, old.ID)
+			require.Eventually(t, func() bool { return beats(t, db, old.ID) > first }, 10*time.Second, time.Millisecond)
 
 			goAway(network)
 			require.Eventually(t, func() bool { return len(f.all()) > 0 }, 10*time.Second, time.Millisecond)
-			at, last := f.all()[0].at, beatAt(t, db, old.Instance) // one machine, one clock
+			at, last := f.all()[0].at, beatAt(t, db, old.ID) // one machine, one clock
 			assert.Less(t, at.Sub(last), timeout, "fenced while nobody may take the runs")
 			assert.GreaterOrEqual(t, at.Sub(epoch)-m.leaseFrom()+elapsed()-monotonic(), timeout*8/10, "and not long before")
 			require.ErrorIs(t, f.all()[0].cause, ErrFenced)
@@ -422,8 +422,8 @@ func TestTheLeaseEndsBeforeTheTimeout(t *testing.T) {
 
 			network.heal()
 			require.Eventually(t, func() bool { return !m.Fenced() }, 10*time.Second, time.Millisecond)
-			assert.NotEqual(t, old.Instance, m.Self().Instance)
-			assert.Equal(t, m.Self().Instance, readRow(t, db, "n").Instance.Int64)
+			assert.NotEqual(t, old.ID, m.Self().ID)
+			assert.Equal(t, m.Self().ID, readRow(t, db, "n").Instance.Int64)
 			assert.Len(t, f.all(), 1)
 		})
 	}
@@ -442,8 +442,8 @@ func TestAShortOutageFencesNobody(t *testing.T) {
 	network.fail()
 	time.Sleep(timeout / 2)
 	network.heal()
-	last := beats(t, db, old.Instance)
-	require.Eventually(t, func() bool { return beats(t, db, old.Instance) > last }, 10*time.Second, time.Millisecond)
+	last := beats(t, db, old.ID)
+	require.Eventually(t, func() bool { return beats(t, db, old.ID) > last }, 10*time.Second, time.Millisecond)
 	time.Sleep(timeout) // heartbeats renew the lease
 	assert.Equal(t, old, m.Self())
 	assert.Empty(t, f.all())

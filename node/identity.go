@@ -14,8 +14,8 @@ const maxID = 50
 
 // process is this process as the cluster knows it.
 type process struct {
-	hostIP   string // the node id
-	isNew    bool   // it has no row yet
+	nodeID   string
+	isNew    bool // it has no row yet
 	hostName string
 	identity identity
 	classes  []string

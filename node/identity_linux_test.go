@@ -105,7 +105,7 @@ func runInNamespace(t *testing.T, dsn string) {
 	defer cancel()
 	m.Run(ctx)
 	line, err := json.Marshal(map[string]string{
-		"id": m.Self().HostIP, "pid": strconv.Itoa(os.Getpid()), "fenced": strconv.Itoa(len(f.all())),
+		"id": m.Self().NodeID, "pid": strconv.Itoa(os.Getpid()), "fenced": strconv.Itoa(len(f.all())),
 	})
 	require.NoError(t, err)
 	_, err = os.Stdout.Write(line)

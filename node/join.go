@@ -95,7 +95,7 @@ func (m *Member) joinAs(ctx context.Context, v View) (bool, error) {
 
 // free tells whether a node id can be taken: its row has no instance, or that of a process which is proven to be dead, or one
 // that this process has watched for all of Timeout without seeing a heartbeat. Any other lease is respected, whoever
-// holds it. The heartbeat of a dead one is deleted, so that it cannot go on.
+// holds it. The heartbeat of a dead one is deleted, so that it cannot renew its lease.
 func (m *Member) free(ctx context.Context, v View, holder Node, me identity) (bool, error) {
 	switch {
 	case holder.Instance == 0:

@@ -23,9 +23,9 @@ func TestTwoMembersInOneProcessHaveTwoIDs(t *testing.T) {
 	db := newDB(t)
 	first, _ := joined(t, db, "")
 	second, _ := joined(t, db, "")
-	assert.Equal(t, address(), first.Self().HostIP)
-	assert.Equal(t, address()+"#2", second.Self().HostIP)
-	assert.NotEqual(t, first.Self().Instance, second.Self().Instance)
+	assert.Equal(t, address(), first.Self().NodeID)
+	assert.Equal(t, address()+"#2", second.Self().NodeID)
+	assert.NotEqual(t, first.Self().ID, second.Self().ID)
 }
 
 func TestARestartGetsItsIDBack(t *testing.T) {
@@ -36,12 +36,12 @@ func TestARestartGetsItsIDBack(t *testing.T) {
 		},
 		"it crashed": func(t *testing.T, m *Member) {
 			t.Helper()
-			run(t, m.store.db, `UPDATE QRTZ_NODE SET PROCESS_ID = ? WHERE INSTANCE = ?`, deadProcess(t), m.Self().Instance)
+			run(t, m.store.db, `UPDATE QRTZ_NODE SET PROCESS_ID = ? WHERE INSTANCE = ?`, deadProcess(t), m.Self().ID)
 		},
-		"it crashed, and its process id came round again": func(_ *testing.T, m *Member) { instances.Delete(m.Self().Instance) },
+		"it crashed, and its process id came round again": func(_ *testing.T, m *Member) { instances.Delete(m.Self().ID) },
 		"it was declared dead": func(t *testing.T, m *Member) {
 			t.Helper()
-			run(t, m.store.db, `UPDATE QRTZ_NODE SET INSTANCE = NULL WHERE INSTANCE = ?`, m.Self().Instance)
+			run(t, m.store.db, `UPDATE QRTZ_NODE SET INSTANCE = NULL WHERE INSTANCE = ?`, m.Self().ID)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,9 +50,9 @@ func TestARestartGetsItsIDBack(t *testing.T) {
 			second, _ := joined(t, db, "")
 			end(t, first)
 			again, _ := joined(t, db, "")
-			assert.Equal(t, address(), again.Self().HostIP)
-			assert.NotEqual(t, first.Self().Instance, again.Self().Instance)
-			assert.Equal(t, second.Self().Instance, readRow(t, db, address()+"#2").Instance.Int64, "the other one is left alone")
+			assert.Equal(t, address(), again.Self().NodeID)
+			assert.NotEqual(t, first.Self().ID, again.Self().ID)
+			assert.Equal(t, second.Self().ID, readRow(t, db, address()+"#2").Instance.Int64, "the other one is left alone")
 		})
 	}
 }
@@ -63,8 +63,8 @@ func TestAnotherMachinesProcessIsNotJudgedByItsID(t *testing.T) {
 	first, _ := joined(t, db, "")
 	run(t, db, `UPDATE QRTZ_NODE SET HOST_NAME = 'elsewhere', PROCESS_ID = ?`, deadProcess(t))
 	second, _ := joined(t, db, "")
-	assert.Equal(t, address()+"#2", second.Self().HostIP)
-	assert.Equal(t, first.Self().Instance, readRow(t, db, address()).Instance.Int64)
+	assert.Equal(t, address()+"#2", second.Self().NodeID)
+	assert.Equal(t, first.Self().ID, readRow(t, db, address()).Instance.Int64)
 }
 
 func TestConcurrentJoinsGetDistinctIDs(t *testing.T) {
@@ -80,8 +80,8 @@ func TestConcurrentJoinsGetDistinctIDs(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range members {
 		self := m.Self()
-		seen[self.HostIP] = true
-		assert.Equal(t, self.Instance, readRow(t, db, self.HostIP).Instance.Int64, self.HostIP)
+		seen[self.NodeID] = true
+		assert.Equal(t, self.ID, readRow(t, db, self.NodeID).Instance.Int64, self.NodeID)
 	}
 	assert.Len(t, seen, many)
 }
@@ -93,7 +93,7 @@ func TestAnIDHeldByALiveNodeIsRefused(t *testing.T) {
 	late, _ := member(t, db, "pod-1")
 	err := late.Join(t.Context())
 	require.ErrorContains(t, err, `"pod-1" is held`)
-	assert.Equal(t, holder.Self().Instance, readRow(t, db, "pod-1").Instance.Int64)
+	assert.Equal(t, holder.Self().ID, readRow(t, db, "pod-1").Instance.Int64)
 	assert.Empty(t, f.all())
 }
 
@@ -105,7 +105,7 @@ func TestAnIDHeldByASilentNodeIsWaitedFor(t *testing.T) {
 	heartbeat := time.Now()
 	late, _ := joined(t, db, "pod-1")
 	assert.Greater(t, time.Since(heartbeat), timeout)
-	assert.Equal(t, late.Self().Instance, readRow(t, db, "pod-1").Instance.Int64)
+	assert.Equal(t, late.Self().ID, readRow(t, db, "pod-1").Instance.Int64)
 }
 
 func TestWaitingForAnIDEndsWithTheContext(t *testing.T) {
@@ -159,7 +159,7 @@ func TestJoinAnnouncesTheProcess(t *testing.T) {
 	v := m.View()
 	assert.Equal(t, []string{"a", "b"}, v.Me.Classes)
 	assert.Equal(t, hostName(), v.Me.HostName)
-	assert.Equal(t, m.Self().Instance, v.Me.Instance)
+	assert.Equal(t, m.Self().ID, v.Me.Instance)
 	assert.True(t, v.Claiming())
 	require.NoError(t, m.Leave(t.Context()))
 	row := readRow(t, db, "n")
@@ -189,7 +189,7 @@ func TestAppsDoNotSeeEachOther(t *testing.T) {
 	other, _ := member(t, db, "")
 	other.store = NewStore(db, schema.DefaultPrefix, "b")
 	require.NoError(t, other.Join(t.Context()))
-	assert.Equal(t, mine.Self().HostIP, other.Self().HostIP, "ids are an app's own")
+	assert.Equal(t, mine.Self().NodeID, other.Self().NodeID, "ids are an app's own")
 	assert.Len(t, refreshed(t, mine).Nodes, 1)
 }
 
@@ -221,7 +221,7 @@ func TestJoiningWaitsForLockedRows(t *testing.T) {
 			require.NoError(t, <-done)
 			assert.Equal(t, 1, strings.Count(log.String(), "cannot join yet"), log.String())
 			assert.Contains(t, log.String(), "rows locked", "who holds the lock")
-			assert.True(t, m.Holds(m.Self().Instance))
+			assert.True(t, m.Holds(m.Self().ID))
 			var beats int
 			require.NoError(t, db.GetContext(t.Context(), &beats, `SELECT COUNT(*) FROM QRTZ_HEARTBEAT`))
 			assert.Equal(t, 1, beats, "tries that failed leave nothing behind")
@@ -255,7 +255,7 @@ func TestNonsenseInANodeStopsThatNodeOnly(t *testing.T) {
 		for _, value := range values {
 			victim, _ := joined(t, db, "victim", "c")
 			run(t, db, `UPDATE `+table+` SET `+name+` = ? WHERE `+
-				map[string]string{"QRTZ_NODE": "HOST_IP = 'victim'", "QRTZ_HEARTBEAT": "INSTANCE = " + strconv.FormatInt(victim.Self().Instance, 10)}[table], value)
+				map[string]string{"QRTZ_NODE": "HOST_IP = 'victim'", "QRTZ_HEARTBEAT": "INSTANCE = " + strconv.FormatInt(victim.Self().ID, 10)}[table], value)
 			require.NoError(t, m.Beat(t.Context()), "%s = %.20v", column, value)
 			require.NoError(t, m.SyncSwitches(t.Context()), "%s = %.20v", column, value)
 			_, err := m.Bury(t.Context())
@@ -264,15 +264,15 @@ func TestNonsenseInANodeStopsThatNodeOnly(t *testing.T) {
 			require.True(t, v.Claiming(), "%s = %.20v", column, value)
 			require.True(t, v.Handles("c"))
 			v.Rank("c", 1)
-			v.PassesOver("c")
+			v.TimesOff("c")
 			other, _ := member(t, db, "other", "c")
 			require.NoError(t, other.Join(t.Context()), "%s = %.20v", column, value)
 			v = other.View()
 			require.True(t, v.Claiming(), "%s = %.20v", column, value)
 			require.NoError(t, other.Leave(t.Context()))
-			instances.Delete(victim.Self().Instance)
+			instances.Delete(victim.Self().ID)
 			run(t, db, `DELETE FROM QRTZ_NODE WHERE HOST_IP = 'victim'`)
-			run(t, db, `DELETE FROM QRTZ_HEARTBEAT WHERE INSTANCE <> ?`, m.Self().Instance)
+			run(t, db, `DELETE FROM QRTZ_HEARTBEAT WHERE INSTANCE <> ?`, m.Self().ID)
 		}
 	}
 	assert.Empty(t, f.all())
@@ -305,7 +305,7 @@ func TestANodeThatIsOffWaitsForItsOldID(t *testing.T) {
 	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'N', BOOT_ID = 'the one before'`)
 	run(t, db, `UPDATE QRTZ_HEARTBEAT SET BEAT_AT = BEAT_AT - 3600000`)
 	m, _ := joined(t, db, "")
-	assert.Equal(t, former.Self().HostIP, m.Self().HostIP)
+	assert.Equal(t, former.Self().NodeID, m.Self().NodeID)
 	v := m.View()
 	assert.False(t, v.Claiming())
 }

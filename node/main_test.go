@@ -94,10 +94,10 @@ func member(t *testing.T, db *sqlx.DB, id string, classes ...string) (*Member, *
 	t.Helper()
 	var f fences
 	m := NewMember(db, db, schema.DefaultPrefix, "a", NewClock(db, time.Now, zerolog.Nop()), Config{
-		ID: id, Classes: classes, Version: "test", BeatEvery: beatEvery, Timeout: timeout, Wall: time.Now, Log: zerolog.Nop(), Settle: func(context.Context) error { return nil },
+		ID: id, Classes: classes, Version: "test", BeatEvery: beatEvery, Timeout: timeout, Wall: time.Now, Log: zerolog.Nop(), BeforeRejoin: func(context.Context) error { return nil },
 		OnFenced: f.add,
 	})
-	t.Cleanup(func() { instances.Delete(m.Self().Instance) })
+	t.Cleanup(func() { instances.Delete(m.Self().ID) })
 	return m, &f
 }
 

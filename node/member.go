@@ -1,5 +1,5 @@
 // Package node is this process in the cluster: its id, its heartbeat, the nodes it sees, which of them
-// should claim what, and the cluster's time.
+// should claim what, and the cluster's time. Not part of qrtz's API.
 package node
 
 import (
@@ -33,19 +33,19 @@ type Config struct {
 	// call may be running elsewhere after it.
 	OnFenced func(cause error)
 
-	// Settle is called before a fenced instance leaves its row and joins again, as soon as the database answers.
-	// While nobody has taken the row, results of the old instance still count, and what it never started can be
-	// handed back. It is tried for as long as Timeout; then the process joins all the same.
-	Settle func(ctx context.Context) error
+	// BeforeRejoin is called before a fenced instance leaves its row and joins again, as soon as the database answers.
+	// While no other process has taken the row, results of the old instance still count, and what it never started can
+	// be handed back. It is tried for as long as Timeout; then the process joins all the same.
+	BeforeRejoin func(ctx context.Context) error
 }
 
 // ErrFenced is the cause with which the runs of an instance end that had to give them up.
 var ErrFenced = errors.New("this node has lost its place in the cluster")
 
-// Identity is who this process is in the cluster at the moment.
-type Identity struct {
-	HostIP, HostName string
-	Instance         int64
+// Instance is one life of a node, from joining the cluster to leaving it.
+type Instance struct {
+	NodeID, HostName string
+	ID               int64
 }
 
 // Member is this process in the cluster. It is on its feet from Join until Leave.
@@ -65,7 +65,7 @@ type Member struct {
 	sent     chan struct{} // a heartbeat has been sent, and is to be shown in QRTZ_NODE
 
 	mu       sync.Mutex
-	self     Identity
+	self     Instance
 	view     View
 	reads    int64         // how many reads of the cluster have begun
 	viewed   int64         // the read that view is from
@@ -90,8 +90,8 @@ const takeTimeout = 5 * time.Second
 
 // take makes this process the holder of a node id.
 func (m *Member) take(ctx context.Context, id string, holder Node, me identity) (bool, error) {
-	self := Identity{HostIP: id, HostName: hostName(), Instance: rand.Int64()}
-	instances.Store(self.Instance, true) // before others of this process can read the row, and take it for a dead one's
+	self := Instance{NodeID: id, HostName: hostName(), ID: rand.Int64()}
+	instances.Store(self.ID, true) // before others of this process can read the row, and take it for a dead one's
 	if ctx.Err() != nil {
 		return false, fmt.Errorf("join: %w", context.Cause(ctx))
 	}
@@ -100,15 +100,15 @@ func (m *Member) take(ctx context.Context, id string, holder Node, me identity) 
 	defer cancel()
 	sent := m.elapsed()
 	taken, err := m.store.Take(whole, process{
-		hostIP: id, isNew: holder.HostIP == "", hostName: self.HostName, identity: me, classes: m.cfg.Classes, version: m.cfg.Version, skew: m.clock.Skew(),
-	}, holder.Instance, self.Instance)
+		nodeID: id, isNew: holder.ID == "", hostName: self.HostName, identity: me, classes: m.cfg.Classes, version: m.cfg.Version, skew: m.clock.Skew(),
+	}, holder.Instance, self.ID)
 	if err != nil || !taken {
-		instances.Delete(self.Instance)
+		instances.Delete(self.ID)
 		return false, err
 	}
 	m.mu.Lock()
-	if m.self.Instance != 0 {
-		instances.Delete(m.self.Instance)
+	if m.self.ID != 0 {
+		instances.Delete(m.self.ID)
 	}
 	m.self, m.lease, m.beats, m.fenced = self, sent, firstBeat, false
 	m.mu.Unlock()
@@ -118,8 +118,8 @@ func (m *Member) take(ctx context.Context, id string, holder Node, me identity) 
 // Leave takes this process out of the cluster, so that others need not wait for its heartbeat to expire.
 func (m *Member) Leave(ctx context.Context) error {
 	self := m.Self()
-	defer instances.Delete(self.Instance)
-	return m.store.Leave(ctx, self.HostIP, self.Instance)
+	defer instances.Delete(self.ID)
+	return m.store.Leave(ctx, self.NodeID, self.ID)
 }
 
 // Refresh reads the cluster: switches, nodes, and whether this instance still holds its row. It brings
@@ -153,7 +153,7 @@ func (m *Member) tidy(ctx context.Context, v View) (wrote bool, err error) {
 	}
 	if own, app := v.sawOff(); v.Me.Instance != 0 && (own.sees() || app.sees()) {
 		wrote = true
-		err = m.store.SawOff(ctx, v.Me.HostIP, v.Me.Instance, own, app)
+		err = m.store.SawOff(ctx, v.Me.ID, v.Me.Instance, own, app)
 	}
 	return wrote, err
 }
@@ -210,7 +210,7 @@ func (m *Member) read(ctx context.Context, by *Store) (View, error) {
 	m.watch.look(time.Now(), v.At, v.Nodes)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if me, ok := find(v, m.self.HostIP); ok && me.Instance == m.self.Instance && me.Instance != 0 {
+	if me, ok := find(v, m.self.NodeID); ok && me.Instance == m.self.ID && me.Instance != 0 {
 		me.silent, me.watched, me.doubted = 0, 0, false // its lease tells (Holds)
 		v.Me = me
 	}
@@ -221,9 +221,9 @@ func (m *Member) read(ctx context.Context, by *Store) (View, error) {
 }
 
 // find looks a node up by its id.
-func find(v View, hostIP string) (Node, bool) {
+func find(v View, nodeID string) (Node, bool) {
 	for _, n := range v.Nodes {
-		if sameID(n.HostIP, hostIP) {
+		if sameID(n.ID, nodeID) {
 			return n, true
 		}
 	}
@@ -235,17 +235,17 @@ func sameID(a, b string) bool {
 	return strings.EqualFold(strings.TrimRight(a, " "), strings.TrimRight(b, " "))
 }
 
-// Resumed notes that what was due while this node was off has been passed over.
-func (m *Member) Resumed(ctx context.Context) error {
+// PassedOver notes that what was due while this node was off has been passed over.
+func (m *Member) PassedOver(ctx context.Context) error {
 	self := m.Self()
-	if err := m.store.Resumed(ctx, self.HostIP, self.Instance); err != nil {
+	if err := m.store.PassedOver(ctx, self.NodeID, self.ID); err != nil {
 		return err
 	}
 	return m.Refresh(ctx)
 }
 
 // Self is who this process is at the moment. It changes when it had to join again.
-func (m *Member) Self() Identity {
+func (m *Member) Self() Instance {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.self
@@ -274,7 +274,7 @@ func (m *Member) Bury(ctx context.Context) ([]Node, error) {
 	began, first := time.Now(), rand.IntN(len(v.Nodes)) // another each time, should there not be time for all
 	for i := range v.Nodes {
 		n := &v.Nodes[(first+i)%len(v.Nodes)]
-		if !v.dead(n) || n.HostIP == v.Me.HostIP || time.Since(began) > buryFor {
+		if !v.dead(n) || n.ID == v.Me.ID || time.Since(began) > buryFor {
 			continue
 		}
 		buried, err := m.store.Bury(ctx, n)

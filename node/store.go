@@ -85,7 +85,7 @@ func (s *Store) Read(ctx context.Context) (View, error) {
 
 func (r *row) node(app string) Node {
 	n := Node{
-		HostIP: r.HostIP.String, HostName: r.HostName.String, On: r.State.String == "Y", StoppedByApp: r.StoppedByApp.Int64 != 0,
+		ID: r.HostIP.String, HostName: r.HostName.String, On: r.State.String == "Y", StoppedByApp: r.StoppedByApp.Int64 != 0,
 		Instance: r.Instance.Int64, SwitchedAt: fromMillis(r.Switched),
 		OffSince: fromMillis(r.OffSince), OffSeenAt: fromMillis(r.OffSeenAt),
 		AppOffSince: fromMillis(r.AppOffSince), AppOffSeenAt: fromMillis(r.AppOffSeenAt), seed: seedOf(r.HostIP.String),
@@ -95,10 +95,10 @@ func (r *row) node(app string) Node {
 		Heartbeat: fromMillis(r.HeartbeatAt), pulse: pulse{count: r.HeartbeatAt.Int64},
 	}
 	// Only its own heartbeat counts, not that of a row which somebody has copied.
-	if r.Beats.Valid && sameID(r.BeatApp.String, app) && sameID(r.BeatHostIP.String, n.HostIP) {
+	if r.Beats.Valid && sameID(r.BeatApp.String, app) && sameID(r.BeatHostIP.String, n.ID) {
 		n.Heartbeat, n.pulse = fromMillis(r.BeatAt), pulse{count: r.Beats.Int64, row: true}
 	}
-	// A node of version 1.3, or a row edited by hand, has no readable list: it handles nothing.
+	// A node of version 1.3, or a row edited by SQL, has no readable list: it handles nothing.
 	if json.Unmarshal([]byte(r.Handlers.String), &n.Classes) != nil {
 		n.Classes = nil
 	}
@@ -135,36 +135,36 @@ UPDATE QRTZ_NODE
 // another process may have been quicker. The heartbeat is there before the node is: a node without one is of a program that
 // knows none, or was declared dead.
 func (s *Store) Take(ctx context.Context, p process, previous, instance int64) (bool, error) {
-	holder, err := s.take(ctx, p, previous, instance)
+	holder, err := s.takeRow(ctx, p, previous, instance)
 	if err == nil && holder == instance {
 		return true, nil
 	}
 	_ = s.forgetBeat(ctx, instance) // what stays of it is cleaned by Member.Bury
 	if err != nil {
-		return false, fmt.Errorf("join as node %q: %w", p.hostIP, err)
+		return false, fmt.Errorf("join as node %q: %w", p.nodeID, err)
 	}
 	return false, nil
 }
 
-func (s *Store) take(ctx context.Context, p process, previous, instance int64) (holder int64, err error) {
+func (s *Store) takeRow(ctx context.Context, p process, previous, instance int64) (holder int64, err error) {
 	classes, err := json.Marshal(p.classes)
 	if err != nil {
 		return 0, err
 	}
-	if err := s.exec(ctx, firstBeatSQL, instance, s.app, p.hostIP, firstBeat, p.skew.Milliseconds()); err != nil {
+	if err := s.exec(ctx, firstBeatSQL, instance, s.app, p.nodeID, firstBeat, p.skew.Milliseconds()); err != nil {
 		return 0, err
 	}
 	if p.isNew {
-		if err := s.exec(ctx, insertSQL, s.app, p.hostIP); err != nil {
+		if err := s.exec(ctx, insertSQL, s.app, p.nodeID); err != nil {
 			return 0, err
 		}
 	}
 	who := p.identity
 	if err := s.exec(ctx, takeSQL, instance, p.hostName, who.pid, nullable(who.bootID, who.known), nullable(who.namespace, who.known),
-		nullable(who.start, who.known), classes, p.version, p.skew.Milliseconds(), s.app, p.hostIP, previous); err != nil {
+		nullable(who.start, who.known), classes, p.version, p.skew.Milliseconds(), s.app, p.nodeID, previous); err != nil {
 		return 0, err
 	}
-	return holder, s.db.GetContext(ctx, &holder, s.prefix.SQL(instanceSQL), s.app, p.hostIP)
+	return holder, s.db.GetContext(ctx, &holder, s.prefix.SQL(instanceSQL), s.app, p.nodeID)
 }
 
 func nullable[T any](v T, valid bool) sql.Null[T] { return sql.Null[T]{V: v, Valid: valid} }
@@ -194,8 +194,8 @@ UPDATE QRTZ_NODE
  WHERE APPLICATION = ? AND HOST_IP = ? AND INSTANCE = ?`
 
 // Show writes the heartbeat of an instance where people look for it, and programs that do not know QRTZ_HEARTBEAT.
-func (s *Store) Show(ctx context.Context, hostIP string, instance int64, skew time.Duration) error {
-	if err := s.exec(ctx, showSQL, skew.Milliseconds(), s.app, hostIP, instance); err != nil {
+func (s *Store) Show(ctx context.Context, nodeID string, instance int64, skew time.Duration) error {
+	if err := s.exec(ctx, showSQL, skew.Milliseconds(), s.app, nodeID, instance); err != nil {
 		return fmt.Errorf("show the heartbeat in QRTZ_NODE: %w", err)
 	}
 	return nil
@@ -207,15 +207,15 @@ UPDATE QRTZ_NODE
    SET OFF_SINCE = COALESCE(?, OFF_SINCE), OFF_SEEN_AT = COALESCE(?, OFF_SEEN_AT),
        APP_OFF_SINCE = COALESCE(?, APP_OFF_SINCE), APP_OFF_SEEN_AT = COALESCE(?, APP_OFF_SEEN_AT), SWITCHED_AT = SWITCHED_AT
  WHERE APPLICATION = ? AND HOST_IP = ? AND INSTANCE = ?`
-	resumedSQL = `
+	passedOverSQL = `
 UPDATE QRTZ_NODE SET OFF_SINCE = NULL, OFF_SEEN_AT = NULL, APP_OFF_SINCE = NULL, APP_OFF_SEEN_AT = NULL, SWITCHED_AT = SWITCHED_AT
  WHERE APPLICATION = ? AND HOST_IP = ? AND INSTANCE = ? AND STATE = 'Y'`
 )
 
-// SawOff notes that an instance has seen itself, its app, or both off. What is noted stays until Resumed.
-func (s *Store) SawOff(ctx context.Context, hostIP string, instance int64, own, app seenOff) error {
+// SawOff notes that an instance has seen itself, its app, or both off. What is noted stays until PassedOver.
+func (s *Store) SawOff(ctx context.Context, nodeID string, instance int64, own, app seenOff) error {
 	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(sawOffSQL),
-		orNull(own.since), orNull(own.at), orNull(app.since), orNull(app.at), s.app, hostIP, instance); err != nil {
+		orNull(own.since), orNull(own.at), orNull(app.since), orNull(app.at), s.app, nodeID, instance); err != nil {
 		return fmt.Errorf("note that the node is off: %w", err)
 	}
 	return nil
@@ -225,10 +225,10 @@ func orNull(t time.Time) sql.NullInt64 {
 	return sql.NullInt64{Int64: t.UnixMilli(), Valid: !t.IsZero()}
 }
 
-// Resumed notes that an instance has passed over what was due while it was off.
-func (s *Store) Resumed(ctx context.Context, hostIP string, instance int64) error {
-	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(resumedSQL), s.app, hostIP, instance); err != nil {
-		return fmt.Errorf("resume node: %w", err)
+// PassedOver notes that an instance has passed over what was due while it was off.
+func (s *Store) PassedOver(ctx context.Context, nodeID string, instance int64) error {
+	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(passedOverSQL), s.app, nodeID, instance); err != nil {
+		return fmt.Errorf("note that the time off has been passed over: %w", err)
 	}
 	return nil
 }
@@ -238,8 +238,8 @@ UPDATE QRTZ_NODE SET INSTANCE = NULL, HEARTBEAT_AT = NULL, SWITCHED_AT = SWITCHE
  WHERE APPLICATION = ? AND HOST_IP = ? AND INSTANCE = ?`
 
 // Leave takes an instance out of the cluster. The row stays, with its switch, for the node's return.
-func (s *Store) Leave(ctx context.Context, hostIP string, instance int64) error {
-	if err := s.exec(ctx, leaveSQL, s.app, hostIP, instance); err != nil {
+func (s *Store) Leave(ctx context.Context, nodeID string, instance int64) error {
+	if err := s.exec(ctx, leaveSQL, s.app, nodeID, instance); err != nil {
 		return fmt.Errorf("leave: %w", err)
 	}
 	return s.forgetBeat(ctx, instance)
@@ -283,7 +283,7 @@ UPDATE QRTZ_NODE SET INSTANCE = NULL, SWITCHED_AT = SWITCHED_AT WHERE APPLICATIO
 // instance can neither claim nor write results; a process that is back must join again. The heartbeat goes first: that one row
 // decides between the instance and those who bury it.
 func (s *Store) Bury(ctx context.Context, n *Node) (bool, error) {
-	query, args := burySQL, []any{s.app, n.HostIP, n.Instance}
+	query, args := burySQL, []any{s.app, n.ID, n.Instance}
 	if n.pulse.row {
 		if gone, err := s.endBeat(ctx, n.Instance, n.pulse); !gone || err != nil {
 			return false, err
@@ -293,7 +293,7 @@ func (s *Store) Bury(ctx context.Context, n *Node) (bool, error) {
 	}
 	done, err := schema.Exec(ctx, s.db, s.prefix.SQL(query), args...)
 	if err != nil {
-		return false, fmt.Errorf("declare node %q dead: %w", n.HostIP, err)
+		return false, fmt.Errorf("declare node %q dead: %w", n.ID, err)
 	}
 	buried, err := done.RowsAffected()
 	return err == nil && buried == 1, nil // only what is said of it depends on this
@@ -375,8 +375,8 @@ func (s *Store) SyncSwitches(ctx context.Context, v *View) error {
 		if query == "" {
 			continue
 		}
-		if err := s.exec(ctx, query, s.app, s.app, n.HostIP); err != nil {
-			failed = append(failed, fmt.Errorf("bring the switch of node %q in line with its app's: %w", n.HostIP, err))
+		if err := s.exec(ctx, query, s.app, s.app, n.ID); err != nil {
+			failed = append(failed, fmt.Errorf("bring the switch of node %q in line with its app's: %w", n.ID, err))
 		}
 		if ctx.Err() != nil {
 			break

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// What is off is decided by the switches alone, never by who is thought to be alive: what a node that is switched on
-// should have run is owed, and late, though the node be dead and all others off.
+// Only the switches decide what is off, never who is thought to be alive: as long as one node that handles a class is
+// switched on, its fires are owed, even if that node is dead and all others are off.
 
 // switchedOn tells whether a node's own switch is on, whatever its app's says.
 func (n *Node) switchedOn() bool { return n.On || n.StoppedByApp }
 
-// resumed tells whether a node has passed over what was due while it, or its app, was off.
-func (n *Node) resumed() bool { return n.OffSince.IsZero() && n.AppOffSince.IsZero() }
+// passedOver tells whether a node has passed over what was due while it, or its app, was off.
+func (n *Node) passedOver() bool { return n.OffSince.IsZero() && n.AppOffSince.IsZero() }
 
 func (n *Node) handles(class string) bool {
 	_, ok := slices.BinarySearch(n.Classes, class)
@@ -42,8 +42,8 @@ func (v *View) OffSince(class string) time.Time {
 	return v.appOffSince()
 }
 
-// Resuming tells whether this node is on again but has not yet passed over what was due while it was off.
-func (v *View) Resuming() bool { return v.AppOn && v.Me.On && !v.Me.resumed() }
+// PassingOver tells whether this node is on again but has not yet passed over what was due while it was off.
+func (v *View) PassingOver() bool { return v.AppOn && v.Me.On && !v.Me.passedOver() }
 
 // TimeOff is a time in which something was off. From From until Seen it was so for certain. Seen is Until, unless for longer
 // than nodes go without looking nobody saw it before it was switched on for good: then it may have been on and off again in
@@ -52,9 +52,9 @@ type TimeOff struct{ From, Seen, Until time.Time }
 
 func (o TimeOff) lasts() bool { return o.From.Before(o.Until) }
 
-// PassesOver are the times, in order, whose fires of a class this node passes over when it resumes: that in which the app
+// TimesOff are the times, in order, whose fires of a class this node passes over when it is on again: that in which the app
 // was off, and that in which all nodes that handle the class were.
-func (v *View) PassesOver(class string) []TimeOff {
+func (v *View) TimesOff(class string) []TimeOff {
 	var times []TimeOff
 	if !v.Me.AppOffSince.IsZero() {
 		times = append(times, v.appWasOff())
@@ -66,7 +66,7 @@ func (v *View) PassesOver(class string) []TimeOff {
 	return times
 }
 
-// appWasOff is the time off that this node resumes from, as it and those have seen it who noted the same switch.
+// appWasOff is the time in which the app was off, as this node and every other that noted the same switch have seen it.
 func (v *View) appWasOff() TimeOff {
 	seen := v.Me.AppOffSeenAt
 	for i := range v.Nodes {
@@ -95,7 +95,7 @@ func (v *View) nodesOff(class string) TimeOff {
 	return all
 }
 
-// ownOff is the time in which a node is off by its own switch, or was, if it has not yet resumed. It is empty for one
+// ownOff is the time in which a node is off by its own switch, or was, if it has not yet passed over it. It is empty for one
 // that was not.
 func (v *View) ownOff(n *Node) TimeOff {
 	switch {

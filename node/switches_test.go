@@ -88,7 +88,7 @@ func TestOtherAppsAreLeftAlone(t *testing.T) {
 	assert.Equal(t, "Y", state)
 }
 
-func TestANodeResumesBeforeItClaims(t *testing.T) {
+func TestANodePassesOverBeforeItClaims(t *testing.T) {
 	for name, c := range map[string]struct{ off, on string }{
 		"node": {`UPDATE QRTZ_NODE SET STATE = 'N'`, `UPDATE QRTZ_NODE SET STATE = 'Y'`},
 		"app":  {stopApp, startApp},
@@ -105,7 +105,7 @@ func TestANodeResumesBeforeItClaims(t *testing.T) {
 			assert.WithinDuration(t, v.At, later(v.Me.OffSince, v.Me.AppOffSince), time.Second)
 			assert.Equal(t, name == "node", v.Me.AppOffSince.IsZero())
 			assert.Equal(t, name == "app", v.Me.OffSince.IsZero())
-			assert.False(t, v.Resuming(), "it is off")
+			assert.False(t, v.PassingOver(), "it is off")
 			assert.Equal(t, "N", readRow(t, db, "n").State, "people read there that it is off, at once")
 			noted := readRow(t, db, "n").OffSince
 			require.True(t, noted.Valid)
@@ -117,8 +117,8 @@ func TestANodeResumesBeforeItClaims(t *testing.T) {
 			run(t, db, c.on)
 			v = refreshed(t, m)
 			assert.False(t, v.Claiming(), "not yet: what was due meanwhile is to be passed over first")
-			assert.True(t, v.Resuming())
-			for _, off := range v.PassesOver("tick") {
+			assert.True(t, v.PassingOver())
+			for _, off := range v.TimesOff("tick") {
 				assert.True(t, off.From.Before(off.Until))
 				assert.Equal(t, off.Until, off.Seen, "it was seen off a moment before")
 				assert.GreaterOrEqual(t, off.Until.UnixMilli(), before, "fires count from the switch on")
@@ -126,24 +126,24 @@ func TestANodeResumesBeforeItClaims(t *testing.T) {
 			}
 			assert.Equal(t, "Y", readRow(t, db, "n").State)
 
-			require.NoError(t, m.Resumed(t.Context()))
+			require.NoError(t, m.PassedOver(t.Context()))
 			v = m.View()
 			assert.True(t, v.Claiming())
-			assert.False(t, v.Resuming())
+			assert.False(t, v.PassingOver())
 			assert.False(t, readRow(t, db, "n").OffSince.Valid)
 		})
 	}
 }
 
-func TestANodeThatIsStillOffDoesNotResume(t *testing.T) {
+func TestANodeThatIsStillOffDoesNotPassOver(t *testing.T) {
 	db := newDB(t)
 	m, _ := joined(t, db, "n")
 	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'N'`)
 	refreshed(t, m)
 	run(t, db, `UPDATE QRTZ_NODE SET OFF_SINCE = 1700000005000, SWITCHED_AT = FROM_UNIXTIME(5)`)
-	require.NoError(t, m.Resumed(t.Context()))
+	require.NoError(t, m.PassedOver(t.Context()))
 	assert.Equal(t, int64(1700000005000), readRow(t, db, "n").OffSince.Int64)
-	require.NoError(t, m.store.SawOff(t.Context(), "n", m.Self().Instance, seenOff{}, seenOff{time.UnixMilli(1700000000007), time.UnixMilli(1700000000008)}))
+	require.NoError(t, m.store.SawOff(t.Context(), "n", m.Self().ID, seenOff{}, seenOff{time.UnixMilli(1700000000007), time.UnixMilli(1700000000008)}))
 	assert.Equal(t, int64(1700000005000), readRow(t, db, "n").OffSince.Int64)
 }
 
@@ -191,7 +191,7 @@ func TestEachLookNotesWhatIsStillOff(t *testing.T) {
 	assert.True(t, third.OffSeenAt.After(second.OffSeenAt))
 
 	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'Y'`)
-	require.NoError(t, again.Resumed(t.Context()))
+	require.NoError(t, again.PassedOver(t.Context()))
 	done := again.View().Me
 	assert.Zero(t, [2]bool{!done.OffSeenAt.IsZero(), !done.AppOffSeenAt.IsZero()})
 }
@@ -207,7 +207,7 @@ func TestARestartRemembersThatItWasOff(t *testing.T) {
 	again, _ := joined(t, db, "n")
 	v := again.View()
 	assert.False(t, v.Claiming())
-	assert.True(t, v.Resuming())
+	assert.True(t, v.PassingOver())
 }
 
 func TestOurOwnWritesAreNotSwitches(t *testing.T) {
@@ -216,18 +216,18 @@ func TestOurOwnWritesAreNotSwitches(t *testing.T) {
 	self := m.Self()
 	s := m.store
 	ours := func() {
-		require.NoError(t, s.Beat(t.Context(), self.Instance, 7, time.Minute))
-		require.NoError(t, s.Show(t.Context(), self.HostIP, self.Instance, time.Minute))
-		require.NoError(t, s.SawOff(t.Context(), self.HostIP, self.Instance, seenOff{time.Now(), time.Now()}, seenOff{time.Now(), time.Now()}))
-		require.NoError(t, s.Resumed(t.Context(), self.HostIP, self.Instance))
-		buried, err := s.Bury(t.Context(), &Node{HostIP: self.HostIP, Instance: self.Instance, pulse: pulse{7, true}})
+		require.NoError(t, s.Beat(t.Context(), self.ID, 7, time.Minute))
+		require.NoError(t, s.Show(t.Context(), self.NodeID, self.ID, time.Minute))
+		require.NoError(t, s.SawOff(t.Context(), self.NodeID, self.ID, seenOff{time.Now(), time.Now()}, seenOff{time.Now(), time.Now()}))
+		require.NoError(t, s.PassedOver(t.Context(), self.NodeID, self.ID))
+		buried, err := s.Bury(t.Context(), &Node{ID: self.NodeID, Instance: self.ID, pulse: pulse{7, true}})
 		require.NoError(t, err)
 		require.True(t, buried)
-		taken, err := s.Take(t.Context(), process{hostIP: "n", hostName: "h"}, 0, self.Instance)
+		taken, err := s.Take(t.Context(), process{nodeID: "n", hostName: "h"}, 0, self.ID)
 		require.NoError(t, err)
 		require.True(t, taken)
-		require.NoError(t, s.Leave(t.Context(), self.HostIP, self.Instance))
-		taken, err = s.Take(t.Context(), process{hostIP: "n", hostName: "h"}, 0, self.Instance)
+		require.NoError(t, s.Leave(t.Context(), self.NodeID, self.ID))
+		taken, err = s.Take(t.Context(), process{nodeID: "n", hostName: "h"}, 0, self.ID)
 		require.NoError(t, err)
 		require.True(t, taken)
 	}
@@ -279,12 +279,12 @@ func TestASwitchInTheFutureEndsNow(t *testing.T) {
 	me := live("me", "c")
 	me.OffSince, me.OffSeenAt, me.SwitchedAt = at(-9), at(3590), at(3600)
 	v := cluster(0, me)
-	assert.Equal(t, []TimeOff{{at(-9), at(0), at(0)}}, v.PassesOver("c"))
+	assert.Equal(t, []TimeOff{{at(-9), at(0), at(0)}}, v.TimesOff("c"))
 	me = live("me", "c")
 	me.AppOffSince, me.AppOffSeenAt = at(-9), at(3590)
 	v = cluster(0, me)
 	v.AppSwitchedAt = at(3600)
-	assert.Equal(t, []TimeOff{{at(-9), at(0), at(0)}}, v.PassesOver("c"))
+	assert.Equal(t, []TimeOff{{at(-9), at(0), at(0)}}, v.TimesOff("c"))
 }
 
 // switched is a node whose own switch was set to N at a time.
@@ -315,15 +315,15 @@ func TestOffSinceTheLastSwitchThatWasStillOn(t *testing.T) {
 func TestWhatANodePassesOverWhenItIsOnAgain(t *testing.T) {
 	dead := live("dead", "theirs")
 	dead.Instance = 0
-	resuming := live("resuming", "both")
-	resuming.OffSince, resuming.OffSeenAt, resuming.SwitchedAt = at(-6), at(-3), at(-2)
+	onAgain := live("passing over", "both")
+	onAgain.OffSince, onAgain.OffSeenAt, onAgain.SwitchedAt = at(-6), at(-3), at(-2)
 	unnoticed := live("unnoticed", "theirs too")
 	unnoticed.SwitchedAt = at(-2) // off and on again
-	v := cluster(0, live("me", "both", "mine", "shared", "theirs", "theirs too"), dead, resuming, unnoticed, switched("off", at(-7), "shared"))
+	v := cluster(0, live("me", "both", "mine", "shared", "theirs", "theirs too"), dead, onAgain, unnoticed, switched("off", at(-7), "shared"))
 	me := &v.Nodes[0]
 	passes := func(class string) (spans [][2]time.Time) {
 		v.Me = *me
-		for _, off := range v.PassesOver(class) {
+		for _, off := range v.TimesOff(class) {
 			require.Equal(t, off.Until, off.Seen)
 			spans = append(spans, [2]time.Time{off.From, off.Until})
 		}
@@ -334,7 +334,7 @@ func TestWhatANodePassesOverWhenItIsOnAgain(t *testing.T) {
 	type spans = [][2]time.Time
 	assert.Equal(t, spans{{at(-9), at(-1)}}, passes("mine"))
 	assert.Equal(t, spans{{at(-7), at(-1)}}, passes("shared"), "before that the other one was on")
-	assert.Equal(t, spans{{at(-6), at(-2)}}, passes("both"), "and here after that, too, though it has not resumed")
+	assert.Equal(t, spans{{at(-6), at(-2)}}, passes("both"), "and here after that, too, though it has not passed over")
 	assert.Empty(t, passes("theirs too"))
 	assert.Empty(t, passes("theirs"), "it is dead, but nobody has switched it off: what it did not run is late")
 
@@ -352,26 +352,26 @@ func TestWhatNobodySawOffMayHaveBeenOn(t *testing.T) {
 	me.AppOffSince, me.AppOffSeenAt = at(-60), at(-50)
 	v := cluster(0, me, other)
 	v.AppSwitchedAt = at(-10)
-	assert.Equal(t, []TimeOff{{at(-60), at(-50), at(-10)}}, v.PassesOver("mine"))
+	assert.Equal(t, []TimeOff{{at(-60), at(-50), at(-10)}}, v.TimesOff("mine"))
 	v.Nodes[1].AppOffSince, v.Nodes[1].AppOffSeenAt = at(-55), at(-15)
-	assert.Equal(t, []TimeOff{{at(-60), at(-50), at(-10)}}, v.PassesOver("mine"), "that is another time off")
+	assert.Equal(t, []TimeOff{{at(-60), at(-50), at(-10)}}, v.TimesOff("mine"), "that is another time off")
 	v.Nodes[1].AppOffSince = at(-60)
-	assert.Equal(t, []TimeOff{{at(-60), at(-10), at(-10)}}, v.PassesOver("mine"), "another node has seen it all along")
+	assert.Equal(t, []TimeOff{{at(-60), at(-10), at(-10)}}, v.TimesOff("mine"), "another node has seen it all along")
 	v.Nodes[1].AppOffSeenAt = at(-18)
-	assert.Equal(t, []TimeOff{{at(-60), at(-18), at(-10)}}, v.PassesOver("mine"), "not until shortly before")
+	assert.Equal(t, []TimeOff{{at(-60), at(-18), at(-10)}}, v.TimesOff("mine"), "not until shortly before")
 	v.Nodes[1].AppOffSince, v.Nodes[0].AppOffSeenAt, v.Me.AppOffSeenAt = time.Time{}, time.Time{}, time.Time{}
-	assert.Equal(t, []TimeOff{{at(-60), at(-60), at(-10)}}, v.PassesOver("mine"), "noted by a program that does not say")
+	assert.Equal(t, []TimeOff{{at(-60), at(-60), at(-10)}}, v.TimesOff("mine"), "noted by a program that does not say")
 
 	me = live("me", "both", "mine")
 	me.OffSince, me.OffSeenAt, me.SwitchedAt = at(-60), at(-40), at(-20)
 	v = cluster(0, me, switched("other", at(-50), "both"))
-	assert.Equal(t, []TimeOff{{at(-60), at(-40), at(-20)}}, v.PassesOver("mine"))
-	assert.Equal(t, []TimeOff{{at(-50), at(-40), at(-20)}}, v.PassesOver("both"), "the other one is off")
+	assert.Equal(t, []TimeOff{{at(-60), at(-40), at(-20)}}, v.TimesOff("mine"))
+	assert.Equal(t, []TimeOff{{at(-50), at(-40), at(-20)}}, v.TimesOff("both"), "the other one is off")
 	v.Nodes[1].SwitchedAt = at(-30)
-	assert.Equal(t, []TimeOff{{at(-30), at(-30), at(-20)}}, v.PassesOver("both"))
+	assert.Equal(t, []TimeOff{{at(-30), at(-30), at(-20)}}, v.TimesOff("both"))
 }
 
-func TestResuming(t *testing.T) {
+func TestPassingOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*View)
 		want   bool
@@ -384,7 +384,7 @@ func TestResuming(t *testing.T) {
 	} {
 		v := cluster(0, live("a"))
 		c.change(&v)
-		assert.Equal(t, c.want, v.Resuming(), name)
+		assert.Equal(t, c.want, v.PassingOver(), name)
 	}
 }
 

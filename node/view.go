@@ -8,17 +8,18 @@ import (
 
 // Node is a row of QRTZ_NODE.
 type Node struct {
-	HostIP, HostName string
-	On               bool      // its own switch
-	StoppedByApp     bool      // off because the app is, not by an operator
-	Instance         int64     // 0: left the cluster, or was declared dead
-	Heartbeat        time.Time // as it says by the database's clock, for people; zero: never, or left
-	SwitchedAt       time.Time // when its row was last changed by hand
-	OffSince         time.Time // when it was switched off, if it has seen that and not yet resumed; zero otherwise
-	OffSeenAt        time.Time // when it last saw itself off; zero: never, or resumed
-	AppOffSince      time.Time // when its app was switched off, likewise
-	AppOffSeenAt     time.Time // when it last saw its app off
-	Classes          []string  // it has handlers for, sorted
+	ID           string // its node id: HOST_IP
+	HostName     string
+	On           bool      // its own switch
+	StoppedByApp bool      // off because the app is, not by an operator
+	Instance     int64     // 0: left the cluster, or was declared dead
+	Heartbeat    time.Time // as it says by the database's clock, for people; zero: never, or left
+	SwitchedAt   time.Time // when somebody last changed its row by SQL
+	OffSince     time.Time // when it was switched off, if it has seen that and not yet passed over what was due; zero otherwise
+	OffSeenAt    time.Time // when it last saw itself off; zero: never, or it has passed over
+	AppOffSince  time.Time // when its app was switched off, likewise
+	AppOffSeenAt time.Time // when it last saw its app off
+	Classes      []string  // it has handlers for, sorted
 
 	seed    uint64 // of its rank
 	process identity
@@ -53,9 +54,9 @@ func (v *View) alive(n *Node) bool {
 // timeout and has seen no heartbeat.
 func (v *View) dead(n *Node) bool { return n.Instance != 0 && n.watched > v.timeout }
 
-// claims tells whether a node may claim: it is alive, on, and done with resuming.
+// claims tells whether a node may claim: it is alive, on, and has passed over what was due while it was off.
 func (v *View) claims(n *Node) bool {
-	return v.AppOn && n.On && n.resumed() && v.alive(n)
+	return v.AppOn && n.On && n.passedOver() && v.alive(n)
 }
 
 // Claiming tells whether this node may claim.
@@ -94,7 +95,7 @@ func (v *View) Rank(class string, id int64) int {
 	rank := 0
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
-		if n.HostIP != v.Me.HostIP && v.eligible(n, class) && weight(n.seed, id) > mine {
+		if n.ID != v.Me.ID && v.eligible(n, class) && weight(n.seed, id) > mine {
 			rank++
 		}
 	}
@@ -103,7 +104,7 @@ func (v *View) Rank(class string, id int64) int {
 
 // Alone tells whether no other live node claims.
 func (v *View) Alone() bool {
-	return !slices.ContainsFunc(v.Nodes, func(n Node) bool { return n.HostIP != v.Me.HostIP && v.claims(&n) })
+	return !slices.ContainsFunc(v.Nodes, func(n Node) bool { return n.ID != v.Me.ID && v.claims(&n) })
 }
 
 // MayOwn returns a test of ids that this node may be the owner of, whatever their class: no node that handles all its
@@ -113,7 +114,7 @@ func (v *View) MayOwn() func(id int64) bool {
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		lacks := func(class string) bool { return !v.eligible(n, class) }
-		if n.HostIP != v.Me.HostIP && len(v.Me.Classes) > 0 && !slices.ContainsFunc(v.Me.Classes, lacks) {
+		if n.ID != v.Me.ID && len(v.Me.Classes) > 0 && !slices.ContainsFunc(v.Me.Classes, lacks) {
 			rivals = append(rivals, n.seed)
 		}
 	}
@@ -143,9 +144,9 @@ func weight(seed uint64, id int64) uint64 {
 	return x ^ x>>31
 }
 
-func seedOf(hostIP string) uint64 {
+func seedOf(nodeID string) uint64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(hostIP)) // never fails
+	_, _ = h.Write([]byte(nodeID)) // never fails
 	return h.Sum64()
 }
 

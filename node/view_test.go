@@ -19,7 +19,7 @@ func cluster(me int, nodes ...Node) View {
 }
 
 func live(id string, classes ...string) Node {
-	return Node{HostIP: id, On: true, Instance: 1, silent: time.Second, Classes: classes, seed: seedOf(id)}
+	return Node{ID: id, On: true, Instance: 1, silent: time.Second, Classes: classes, seed: seedOf(id)}
 }
 
 func five() []Node {
@@ -43,7 +43,7 @@ func ranks(nodes []Node, id int64) []int {
 func owner(nodes []Node, id int64) string {
 	for i, r := range ranks(nodes, id) {
 		if r == 0 {
-			return nodes[i].HostIP
+			return nodes[i].ID
 		}
 	}
 	return ""
@@ -68,14 +68,14 @@ func TestOwnersAreBalanced(t *testing.T) {
 			owned[owner(nodes, id+1)]++
 		}
 		for _, n := range nodes {
-			assert.InEpsilon(t, many/len(nodes), owned[n.HostIP], 0.1, "%s of %s", n.HostIP, name)
+			assert.InEpsilon(t, many/len(nodes), owned[n.ID], 0.1, "%s of %s", n.ID, name)
 		}
 	}
 }
 
 func TestOnlyTheLostNodesIDsMove(t *testing.T) {
 	before := five()
-	lost := before[2].HostIP
+	lost := before[2].ID
 	for _, lose := range []func(*Node){
 		func(n *Node) { n.Instance = 0 },
 		func(n *Node) { n.On = false },
@@ -102,7 +102,7 @@ func TestOnlyTheLostNodesIDsMove(t *testing.T) {
 func ownerAmong(nodes []Node, without int, id int64) string {
 	for i, r := range ranks(nodes, id) {
 		if r == 0 && i != without {
-			return nodes[i].HostIP
+			return nodes[i].ID
 		}
 	}
 	return ""
@@ -154,14 +154,14 @@ func TestClaiming(t *testing.T) {
 		change func(*View)
 		want   bool
 	}{
-		"all is well": {func(*View) {}, true},
-		"app off":     {func(v *View) { v.AppOn = false }, false},
-		"node off":    {func(v *View) { v.Me.On = false }, false},
-		"resuming":    {func(v *View) { v.Me.OffSince = noon }, false},
-		"row lost":    {func(v *View) { v.Me = Node{} }, false},
-		"just alive":  {func(v *View) { v.Me.watched = v.timeout }, true},
-		"silent":      {func(v *View) { v.Me.watched = v.timeout + 1 }, false},
-		"doubted":     {func(v *View) { v.Me.doubted = true }, false},
+		"all is well":  {func(*View) {}, true},
+		"app off":      {func(v *View) { v.AppOn = false }, false},
+		"node off":     {func(v *View) { v.Me.On = false }, false},
+		"passing over": {func(v *View) { v.Me.OffSince = noon }, false},
+		"row lost":     {func(v *View) { v.Me = Node{} }, false},
+		"just alive":   {func(v *View) { v.Me.watched = v.timeout }, true},
+		"silent":       {func(v *View) { v.Me.watched = v.timeout + 1 }, false},
+		"doubted":      {func(v *View) { v.Me.doubted = true }, false},
 	} {
 		v := cluster(0, live("a", "c"))
 		c.change(&v)
@@ -170,13 +170,13 @@ func TestClaiming(t *testing.T) {
 }
 
 func TestClasses(t *testing.T) {
-	off, dead, resuming := live("off", "a", "shared"), live("dead", "dead"), live("resuming", "resuming")
-	off.On, resuming.OffSince = false, noon
+	off, dead, onAgain := live("off", "a", "shared"), live("dead", "dead"), live("passing over", "passing over")
+	off.On, onAgain.OffSince = false, noon
 	dead.watched = time.Hour
-	v := cluster(0, live("me", "mine", "shared"), off, dead, resuming, live("other", "b", "shared"))
+	v := cluster(0, live("me", "mine", "shared"), off, dead, onAgain, live("other", "b", "shared"))
 
 	assert.Equal(t, []string{"b", "mine", "shared"}, v.ClassesClaimed())
-	assert.Equal(t, []string{"a", "b", "mine", "resuming", "shared"}, v.ClassesHandled())
+	assert.Equal(t, []string{"a", "b", "mine", "passing over", "shared"}, v.ClassesHandled())
 	assert.Equal(t, []string{"a"}, v.ClassesOff())
 	for class, handled := range map[string]bool{"a": true, "b": true, "mine": true, "dead": false, "nobody's": false} {
 		assert.Equal(t, handled, v.Handles(class), class)
@@ -184,5 +184,5 @@ func TestClasses(t *testing.T) {
 
 	v.AppOn = false
 	assert.Empty(t, v.ClassesClaimed())
-	assert.Equal(t, []string{"a", "b", "dead", "mine", "resuming", "shared"}, v.ClassesOff())
+	assert.Equal(t, []string{"a", "b", "dead", "mine", "passing over", "shared"}, v.ClassesOff())
 }

@@ -14,7 +14,7 @@ type pulse struct {
 
 // life is an instance as a node's row names it. A heartbeat without a node has no name.
 type life struct {
-	hostIP   string
+	nodeID   string
 	instance int64
 }
 
@@ -55,7 +55,7 @@ func (w *watch) look(at time.Time, database time.Time, nodes []Node) {
 		if n.Instance == 0 {
 			continue
 		}
-		key := life{n.HostIP, n.Instance}
+		key := life{n.ID, n.Instance}
 		s := w.seen[key]
 		switch {
 		case s == nil:

@@ -83,9 +83,9 @@ func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 		return idle, outage.ErrIdle // a slot that comes free wakes us
 	}
 	batch := p.inTime(p.plan.take(now, until, slots))
-	claims, fires := p.claimsFor(batch, until, slots)
+	moves, fires := p.movesFor(batch, until, slots)
 	p.pool.Release(slots - fires)
-	if err := p.claimAll(ctx, batch, claims); err != nil {
+	if err := p.claimAll(ctx, batch, moves); err != nil {
 		return 0, err
 	}
 	return p.untilNext(), nil
@@ -95,11 +95,11 @@ func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 func (p *Poller) inTime(batch []*entry) []*entry {
 	misfired := p.cluster.Now().Add(-p.cfg.MisfireAfter)
 	return slices.DeleteFunc(batch, func(e *entry) bool {
-		late := e.execute.Next.Before(misfired)
-		if late {
-			p.plan.settle(e, nil)
+		gone := e.execute.Next.Before(misfired)
+		if gone {
+			p.plan.putBack(e, nil)
 		}
-		return late
+		return gone
 	})
 }
 
@@ -126,7 +126,7 @@ func (p *Poller) early(until time.Time) bool {
 }
 
 func (p *Poller) mostEarly() int     { return p.pool.Size() * 7 / 8 }
-func (p *Poller) spareForEarly() int { return p.mostEarly() - p.launcher.held() }
+func (p *Poller) spareForEarly() int { return p.mostEarly() - p.launcher.countHeld() }
 
 // untilNext is how long until the next claim begins: at the time of what must not be claimed early, and the lead before
 // what may.
@@ -146,18 +146,18 @@ func (p *Poller) untilNext() time.Duration {
 	return max(0, wait)
 }
 
-// claimsFor makes the claims of a batch: each execute's due fires, in order, at most slots in all.
-func (p *Poller) claimsFor(batch []*entry, until time.Time, slots int) (claims []execute.Move, fires int) {
+// movesFor builds the moves that claim a batch: each execute's due fires, in order, at most slots in all.
+func (p *Poller) movesFor(batch []*entry, until time.Time, slots int) (moves []execute.Move, fires int) {
 	for i, e := range batch {
 		spare := slots - fires - (len(batch) - i - 1) // each execute behind this one gets at least one
 		if e.execute.Exclusive {
 			spare = 1 // the others would only find the first one running
 		}
 		due := e.execute.Fires(later(until, e.execute.Next), spare)
-		claims = append(claims, e.execute.Claim(due))
+		moves = append(moves, e.execute.Claim(due))
 		fires += len(due)
 	}
-	return claims, fires
+	return moves, fires
 }
 
 // later keeps the fire an entry is there for within the limit: an entry taken is claimed.
@@ -180,17 +180,17 @@ func (p *Poller) claimsAtOnce() int {
 
 // claimAll claims a batch, in parts at once if it is too large for one claim. They have no execute in common, and all have
 // ended before the next batch is taken: a later fire of an execute is never claimed beside an earlier one.
-func (p *Poller) claimAll(ctx context.Context, batch []*entry, claims []execute.Move) error {
-	if len(claims) == 0 {
+func (p *Poller) claimAll(ctx context.Context, batch []*entry, moves []execute.Move) error {
+	if len(moves) == 0 {
 		return nil
 	}
-	parts := (len(claims) + maxBatch - 1) / maxBatch
-	size := (len(claims) + parts - 1) / parts
+	parts := (len(moves) + maxBatch - 1) / maxBatch
+	size := (len(moves) + parts - 1) / parts
 	var all sync.WaitGroup
 	errs := make([]error, parts)
 	for i := range parts {
-		from, to := i*size, min((i+1)*size, len(claims))
-		all.Go(func() { errs[i] = p.claim(ctx, batch[from:to], claims[from:to]) })
+		from, to := i*size, min((i+1)*size, len(moves))
+		all.Go(func() { errs[i] = p.claim(ctx, batch[from:to], moves[from:to]) })
 	}
 	all.Wait()
 	return errors.Join(errs...)
@@ -198,15 +198,15 @@ func (p *Poller) claimAll(ctx context.Context, batch []*entry, claims []execute.
 
 // claim claims a batch and starts what it won. It is finished also when ctx ends meanwhile: a claim that
 // committed and was never read would sit until this node is declared dead.
-func (p *Poller) claim(ctx context.Context, batch []*entry, claims []execute.Move) error {
+func (p *Poller) claim(ctx context.Context, batch []*entry, moves []execute.Move) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	fires := 0
-	for _, c := range claims {
-		fires += len(c.Runs)
+	for _, m := range moves {
+		fires += len(m.Runs)
 	}
 	who, began := p.cluster.Self(), time.Now()
-	won, err := p.store.Claim(ctx, who, claims)
+	won, err := p.store.Claim(ctx, who, moves)
 	p.pace.note(time.Since(began))
 	p.cluster.Note(won.Clock)
 	p.pool.Release(fires - len(won.Runs))
@@ -214,7 +214,7 @@ func (p *Poller) claim(ctx context.Context, batch []*entry, claims []execute.Mov
 	p.doubts.pending(who, won.PendingInDoubt)
 	p.report(won.Refused)
 	p.start(won)
-	p.settle(batch, won.Moved)
+	p.putBack(batch, won.Moved)
 	return err
 }
 
@@ -234,8 +234,8 @@ func (p *Poller) start(won execute.Applied) {
 	p.launcher.launch(runs)
 }
 
-// settle keeps what we won and fires again within the window, and forgets the rest.
-func (p *Poller) settle(batch []*entry, moved []*execute.Execute) {
+// putBack plans again what this node has won and what fires again within the window, and forgets the rest.
+func (p *Poller) putBack(batch []*entry, moved []*execute.Execute) {
 	next := make(map[int64]*execute.Execute, len(moved))
 	horizon := p.horizon(p.cluster.Now())
 	for _, e := range moved {
@@ -244,6 +244,6 @@ func (p *Poller) settle(batch []*entry, moved []*execute.Execute) {
 		}
 	}
 	for _, e := range batch {
-		p.plan.settle(e, next[e.execute.ID])
+		p.plan.putBack(e, next[e.execute.ID])
 	}
 }

@@ -17,7 +17,7 @@ type launcher struct {
 
 	mu      sync.Mutex
 	stopped bool
-	waiting []*launch        // in order of time
+	held    []*launch        // in order of time
 	latest  map[int64]*start // of each execute, until it has begun
 	timer   *time.Timer
 }
@@ -48,17 +48,17 @@ func (l *launcher) launch(runs []execute.Run) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.waiting = append(l.waiting, l.group(runs)...)
-	slices.SortStableFunc(l.waiting, func(a, b *launch) int { return a.at.Compare(b.at) })
+	l.held = append(l.held, l.group(runs)...)
+	slices.SortStableFunc(l.held, func(a, b *launch) int { return a.at.Compare(b.at) })
 	l.startDue()
 }
 
-// held is how many runs wait for their time.
-func (l *launcher) held() int {
+// countHeld is how many runs wait for their time.
+func (l *launcher) countHeld() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0
-	for _, one := range l.waiting {
+	for _, one := range l.held {
 		n += len(one.runs)
 	}
 	return n
@@ -98,15 +98,15 @@ func (l *launcher) chain(s *start) {
 // startDue starts what is due and sets the timer for what is not. The clock decides, not the timer: it may
 // have been measured anew since the timer was set.
 func (l *launcher) startDue() {
-	for !l.stopped && len(l.waiting) > 0 {
-		if early := l.waiting[0].at.Sub(l.now()); early > 0 {
+	for !l.stopped && len(l.held) > 0 {
+		if early := l.held[0].at.Sub(l.now()); early > 0 {
 			l.wakeIn(early)
 			return
 		}
-		for _, s := range l.waiting[0].runs {
+		for _, s := range l.held[0].runs {
 			l.pool.Go(func() { l.begin(s) })
 		}
-		l.waiting = l.waiting[1:]
+		l.held = l.held[1:]
 	}
 }
 
@@ -150,12 +150,12 @@ func (l *launcher) stop() []execute.Run {
 		l.timer.Stop()
 	}
 	var unstarted []execute.Run
-	for _, one := range l.waiting {
+	for _, one := range l.held {
 		for _, s := range one.runs {
 			unstarted = append(unstarted, s.run)
 		}
 		l.pool.Release(len(one.runs))
 	}
-	l.waiting = nil
+	l.held = nil
 	return unstarted
 }

@@ -360,18 +360,18 @@ func (b *bench) allFree(slots int) {
 
 // fakeCluster is what a node knows of the others. Its clock may differ from the machine's.
 type fakeCluster struct {
-	mu        sync.Mutex
-	offset    time.Duration
-	off       bool
-	rank      int
-	joined    bool // another node claims, too
-	resuming  time.Time
-	offSince  time.Time
-	offSeen   time.Time // zero for until resuming
-	elsewhere bool
-	refreshed int
-	resumed   int
-	onRefresh func(*fakeCluster)
+	mu         sync.Mutex
+	offset     time.Duration
+	off        bool
+	rank       int
+	joined     bool // another node claims, too
+	onAgainAt  time.Time
+	offSince   time.Time
+	offSeen    time.Time // zero for until onAgainAt
+	elsewhere  bool
+	refreshed  int
+	passedOver int
+	onRefresh  func(*fakeCluster)
 }
 
 func (c *fakeCluster) set(change func()) {
@@ -393,7 +393,7 @@ func (c *fakeCluster) Note(execute.ClockReading) {}
 func (c *fakeCluster) Claiming() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.off && c.resuming.IsZero()
+	return !c.off && c.onAgainAt.IsZero()
 }
 
 func (c *fakeCluster) Switches() (bool, bool) {
@@ -402,21 +402,21 @@ func (c *fakeCluster) Switches() (bool, bool) {
 	return true, !c.off
 }
 
-func (c *fakeCluster) Resuming() bool {
+func (c *fakeCluster) PassingOver() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.resuming.IsZero()
+	return !c.onAgainAt.IsZero()
 }
 
-func (c *fakeCluster) PassesOver(string) []node.TimeOff {
+func (c *fakeCluster) TimesOff(string) []node.TimeOff {
 	if c.elsewhere {
 		return nil
 	}
-	seen := c.resuming
+	seen := c.onAgainAt
 	if !c.offSeen.IsZero() {
 		seen = c.offSeen
 	}
-	return []node.TimeOff{{From: c.offSince, Seen: seen, Until: c.resuming}}
+	return []node.TimeOff{{From: c.offSince, Seen: seen, Until: c.onAgainAt}}
 }
 
 func (c *fakeCluster) Rank(string, int64) int {
@@ -439,10 +439,10 @@ func (c *fakeCluster) Refresh(context.Context) error {
 	return nil
 }
 
-func (c *fakeCluster) Resumed(context.Context) error {
+func (c *fakeCluster) PassedOver(context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.resumed++
-	c.resuming = time.Time{}
+	c.passedOver++
+	c.onAgainAt = time.Time{}
 	return nil
 }

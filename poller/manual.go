@@ -42,17 +42,17 @@ func (p *Poller) claimDue(ctx context.Context) (won execute.Applied, err error) 
 	if err != nil {
 		return won, err
 	}
-	ready, err := p.settleRows(ctx, append(fresh, due...))
+	ready, err := p.prepare(ctx, append(fresh, due...))
 	if err != nil {
 		return won, err
 	}
-	var claims []execute.Move
+	var moves []execute.Move
 	for _, e := range ready {
 		if first := e.execute.Fires(now, 1); len(first) > 0 {
-			claims = append(claims, e.execute.Claim(first))
+			moves = append(moves, e.execute.Claim(first))
 		}
 	}
-	if won, err = p.store.Claim(ctx, p.cluster.Self(), claims); err != nil {
+	if won, err = p.store.Claim(ctx, p.cluster.Self(), moves); err != nil {
 		return won, err
 	}
 	pending, err := p.store.Pending(ctx, p.cfg.Classes, now, maxBatch)

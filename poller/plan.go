@@ -25,7 +25,7 @@ type plan struct {
 	entries map[int64]*entry
 	gone    map[int64]departure // executes that have been forgotten a short while ago
 	early   queue               // claimed a little before their time
-	exact   queue               // claimed at it: while their job's last run goes on there is no room for them
+	exact   queue               // claimed at it: while their job's last run is under way there is no room for them
 	changes uint64
 }
 
@@ -102,7 +102,7 @@ func (p *plan) put(e *entry, asOf uint64) {
 }
 
 // take removes up to n entries to be claimed at now: those due by then, and those due not after until that may be
-// claimed early. Each must be settled.
+// claimed early. Each must be put back.
 func (p *plan) take(now, until time.Time, n int) []*entry {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,8 +110,8 @@ func (p *plan) take(now, until time.Time, n int) []*entry {
 	return p.early.pop(batch, until, n)
 }
 
-// settle puts a taken entry back as its claim left it, or forgets it if next is nil.
-func (p *plan) settle(e *entry, next *execute.Execute) {
+// putBack plans a taken entry again as its claim left it, or forgets it if next is nil.
+func (p *plan) putBack(e *entry, next *execute.Execute) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.changes++

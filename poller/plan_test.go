@@ -46,8 +46,8 @@ func TestARowReadBeforeOurClaimIsStale(t *testing.T) {
 	batch := p.takeEarly(sec(1), 10)
 	p.add([]*entry{planned(1, 1)}, mark)
 	require.Empty(t, p.takeEarly(sec(100), 10), "its claim is under way")
-	p.settle(batch[0], &execute.Execute{ID: 1, Next: sec(5)})
-	p.settle(batch[1], nil)
+	p.putBack(batch[0], &execute.Execute{ID: 1, Next: sec(5)})
+	p.putBack(batch[1], nil)
 	p.replace([]*entry{planned(1, 1)}, mark) // ... and comes too late
 	at, _ := p.earliestOfAll()
 	require.Equal(t, sec(5), at, "what our claim left stays")
@@ -60,7 +60,7 @@ func TestARowReadBeforeAClaimThatWasForgottenIsStale(t *testing.T) {
 	p := newPlan()
 	p.add([]*entry{planned(1, 1)}, p.mark())
 	mark := p.mark() // a poll reads now ...
-	p.settle(p.takeEarly(sec(1), 1)[0], nil)
+	p.putBack(p.takeEarly(sec(1), 1)[0], nil)
 	p.replace([]*entry{planned(1, 1)}, mark) // ... and comes too late
 	require.Empty(t, p.takeEarly(sec(100), 10), "its fire has been claimed")
 	p.add([]*entry{planned(1, 9)}, p.mark())
@@ -75,7 +75,7 @@ func TestForgetLeavesClaimsUnderWayAlone(t *testing.T) {
 	p.forget([]int64{1, 2, 3})
 	p.add([]*entry{planned(2, 2)}, mark)
 	require.Empty(t, p.takeEarly(sec(100), 10))
-	p.settle(taken[0], &execute.Execute{ID: 1, Next: sec(5)})
+	p.putBack(taken[0], &execute.Execute{ID: 1, Next: sec(5)})
 	require.Equal(t, []int64{1}, ids(p.takeEarly(sec(100), 10)))
 }
 
@@ -84,7 +84,7 @@ func TestReplaceForgetsWhatHasMovedOn(t *testing.T) {
 	p.add([]*entry{planned(1, 1), planned(2, 2), planned(3, 3)}, p.mark())
 	taken := p.takeEarly(sec(1), 1)
 	p.replace([]*entry{planned(3, 4)}, p.mark())
-	p.settle(taken[0], &execute.Execute{ID: 1, Next: sec(9)})
+	p.putBack(taken[0], &execute.Execute{ID: 1, Next: sec(9)})
 	require.Equal(t, []int64{3, 1}, ids(p.takeEarly(sec(100), 10)))
 }
 
@@ -106,7 +106,7 @@ func TestClearKeepsWhatIsUnderWay(t *testing.T) {
 	require.False(t, ok)
 	p.add([]*entry{planned(1, 1), planned(2, 2)}, p.mark())
 	require.Equal(t, []int64{2}, ids(p.takeEarly(sec(100), 10)))
-	p.settle(taken[0], nil)
+	p.putBack(taken[0], nil)
 	p.add([]*entry{planned(1, 1)}, p.mark())
 	require.Equal(t, []int64{1}, ids(p.takeEarly(sec(100), 10)))
 }
@@ -217,11 +217,11 @@ func TestThePlanDoesAsItsModel(t *testing.T) {
 				id := e.execute.ID
 				m.changes++
 				if r.IntN(2) == 0 {
-					p.settle(e, nil)
+					p.putBack(e, nil)
 					delete(m.entries, id)
 					m.gone[id] = m.changes
 				} else {
-					p.settle(e, &execute.Execute{ID: id, Next: until})
+					p.putBack(e, &execute.Execute{ID: id, Next: until})
 					m.entries[id] = &modelEntry{at: until, touched: m.changes}
 				}
 			case 6:
@@ -261,6 +261,6 @@ func TestWhatMustBeAloneIsNotTakenEarly(t *testing.T) {
 	require.Equal(t, []time.Time{sec(3), sec(2)}, []time.Time{early, exact})
 	require.Equal(t, []int64{2}, ids(p.take(sec(1), sec(9), 10)))
 	require.Equal(t, []int64{1}, ids(p.take(sec(2), sec(9), 10)))
-	p.settle(alone, nil)
+	p.putBack(alone, nil)
 	require.Empty(t, p.take(sec(9), sec(9), 10))
 }

@@ -1,5 +1,5 @@
 // Package poller turns schedules into runs: it reads what is due, computes every fire within its window,
-// claims fires at their times in batches, and starts them. It knows no SQL.
+// claims fires at their times in batches, and starts them. It knows no SQL. Not part of qrtz's API.
 package poller
 
 import (
@@ -36,18 +36,18 @@ type Store interface {
 
 // Cluster is what the poller needs to know of the other nodes.
 type Cluster interface {
-	Now() time.Time                         // the database's time
-	Note(reading execute.ClockReading)      // the database's clock, as an answer told it
-	Self() execute.Instance                 // this process
-	Claiming() bool                         // this node may claim
-	Switches() (appOn, nodeOn bool)         // as last seen
-	Resuming() bool                         // this node is on again, but has not yet passed over what was due
-	PassesOver(class string) []node.TimeOff // the times, in order, whose fires it then passes over
-	Rank(class string, id int64) int        // how many nodes go before this one
-	Alone() bool                            // no other node claims
-	MayOwn() func(id int64) bool            // whether its rank may be 0, the class unknown; nil for always
-	Refresh(ctx context.Context) error      // look again now
-	Resumed(ctx context.Context) error      // what was due while off has been passed over
+	Now() time.Time                       // the database's time
+	Note(reading execute.ClockReading)    // the database's clock, as an answer told it
+	Self() execute.Instance               // this process
+	Claiming() bool                       // this node may claim
+	Switches() (appOn, nodeOn bool)       // as last seen
+	PassingOver() bool                    // this node is on again, but has not yet passed over what was due
+	TimesOff(class string) []node.TimeOff // the times, in order, whose fires it then passes over
+	Rank(class string, id int64) int      // how many nodes go before this one
+	Alone() bool                          // no other node claims
+	MayOwn() func(id int64) bool          // whether its rank may be 0, the class unknown; nil for always
+	Refresh(ctx context.Context) error    // look again now
+	PassedOver(ctx context.Context) error // what was due while off has been passed over
 }
 
 // Pool is what the poller needs of the pool.
@@ -62,7 +62,7 @@ type Pool interface {
 
 const (
 	sweepEvery = 500 * time.Millisecond // between looks for what others left lying, and for what is new
-	grace      = 250 * time.Millisecond // a fire so much overdue is anybody's; each further node waits one grace more
+	grace      = 250 * time.Millisecond // the owner's head start: a node of rank k claims no earlier than k × grace after the fire time
 	maxBatch   = 500                    // executes of one claim; larger ones gain nothing
 	maxSwept   = 1000                   // rows of one sweep
 
@@ -128,7 +128,7 @@ func New(store Store, cluster Cluster, pool Pool, cfg Config) *Poller {
 }
 
 // Run polls, sweeps and claims until ctx is done. A claim under way is finished. What has been claimed and
-// not started is then handed back, for other nodes to take at once; what runs goes on.
+// not started is then handed back, for other nodes to take at once; running jobs continue.
 func (p *Poller) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	loops.Go(func() { p.pollLoop(ctx) })
@@ -199,7 +199,7 @@ func (p *Poller) readDue(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ready, err := p.settleRows(ctx, due)
+	ready, err := p.prepare(ctx, due)
 	p.plan.replace(ready, mark)
 	signal(p.wake)
 	return err
@@ -212,9 +212,9 @@ func (p *Poller) handles(class string) bool {
 	return ok
 }
 
-// settleRows sorts out rows as they were read: what can be planned is returned; what must be moved first,
-// because its schedule is broken, new, or was resumed by hand, is moved, and returned if it is ours to claim.
-func (p *Poller) settleRows(ctx context.Context, rows []*execute.Execute) ([]*entry, error) {
+// prepare returns the entries of rows that can be planned. It first moves rows whose schedule is broken, new, or was
+// resumed by SQL, and returns them, too, if this node may claim them.
+func (p *Poller) prepare(ctx context.Context, rows []*execute.Execute) ([]*entry, error) {
 	var ready []*entry
 	var moves []execute.Move
 	now := p.cluster.Now()

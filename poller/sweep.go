@@ -56,7 +56,7 @@ func (p *Poller) behind() bool {
 	return !early.IsZero() && early.Before(overdue) || !exact.IsZero() && exact.Before(overdue)
 }
 
-// tidy writes what programs of version 1.3 and people at a SQL console leave out.
+// tidy writes what programs of version 1.3 and people in a SQL client leave out.
 func (p *Poller) tidy(ctx context.Context, found execute.Glance) error {
 	if found.Orphans {
 		if err := p.store.Adopt(ctx); err != nil {
@@ -79,8 +79,8 @@ func (p *Poller) followSwitches(ctx context.Context, found execute.Glance) (clai
 		appOn, nodeOn = p.cluster.Switches()
 		p.cfg.Log.Info().Bool("app", appOn).Bool("node", nodeOn).Msg("switched")
 	}
-	if p.cluster.Resuming() {
-		return false, p.resume(ctx)
+	if p.cluster.PassingOver() {
+		return false, p.passOverTimesOff(ctx)
 	}
 	if !p.cluster.Claiming() {
 		p.plan.clear()
@@ -89,18 +89,18 @@ func (p *Poller) followSwitches(ctx context.Context, found execute.Glance) (clai
 	return true, nil
 }
 
-// resume passes over what was due while this node, and every other that could have run it, was switched
+// passOverTimesOff passes over what was due while this node, and every other that could have run it, was switched
 // off; what was due before, and was not claimed in time, is for its misfire policy. Only then does the node claim again.
-func (p *Poller) resume(ctx context.Context) error {
+func (p *Poller) passOverTimesOff(ctx context.Context) error {
 	p.plan.clear()
 	for _, class := range p.cfg.Classes {
-		for _, off := range p.cluster.PassesOver(class) {
+		for _, off := range p.cluster.TimesOff(class) {
 			if done, err := p.passOver(ctx, class, off); err != nil || !done {
 				return err // the next sweep tries again
 			}
 		}
 	}
-	if err := p.cluster.Resumed(ctx); err != nil {
+	if err := p.cluster.PassedOver(ctx); err != nil {
 		return err
 	}
 	signal(p.poll)
@@ -140,7 +140,7 @@ func (p *Poller) passOver(ctx context.Context, class string, off node.TimeOff) (
 	}
 }
 
-// planChanged plans the executes of ours that were added or changed by hand and fire before the next poll would see them.
+// planChanged plans the executes of ours that were added or changed by SQL and fire before the next poll would see them.
 func (p *Poller) planChanged(ctx context.Context, now, changedAt time.Time) error {
 	since := p.lastChange
 	if since.IsZero() {
@@ -175,7 +175,7 @@ func (p *Poller) plans(ctx context.Context, read func() ([]*execute.Execute, err
 			ours = append(ours, e)
 		}
 	}
-	ready, err := p.settleRows(ctx, ours)
+	ready, err := p.prepare(ctx, ours)
 	p.plan.add(ready, mark)
 	signal(p.wake)
 	return err

@@ -38,7 +38,7 @@ func TestEachRankWaitsOneGraceMore(t *testing.T) {
 	}
 }
 
-func TestAPendingRunWaitsForItsTurnToo(t *testing.T) {
+func TestEachRankWaitsOneGraceMoreForAPendingRun(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
 		b.cluster.rank = 2
 		b.store.pending = []execute.PendingRun{{ID: 5, Class: "tick", AvailableAt: now}}
@@ -106,10 +106,10 @@ func TestOnAgainPassesOverBeforeItClaims(t *testing.T) {
 		since := now.Add(10 * time.Second)
 		b.put(every(1, time.Second, now), every(2, time.Minute, now.Add(20*time.Second)))
 		b.planAll() // as it was before it was switched off
-		b.cluster.resuming = since
+		b.cluster.onAgainAt = since
 		rest(12 * time.Second)
 		b.swept()
-		require.Equal(b.t, 1, b.cluster.resumed)
+		require.Equal(b.t, 1, b.cluster.passedOver)
 		require.Len(b.t, b.store.repaired, 1)
 		require.Empty(b.t, b.store.repaired[0].Runs, "not a misfire")
 		require.Equal(b.t, since.UnixMilli(), b.store.rows[1].Next.UnixMilli(), "fires count from then on")
@@ -129,7 +129,7 @@ func TestOnAgainPassesOverBeforeItClaims(t *testing.T) {
 func TestOnAgainOwesWhatWasDueBeforeItWasOff(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
 		b.put(every(1, time.Second, now))
-		b.cluster.offSince, b.cluster.resuming = now.Add(2*time.Second), now.Add(10*time.Second)
+		b.cluster.offSince, b.cluster.onAgainAt = now.Add(2*time.Second), now.Add(10*time.Second)
 		rest(12 * time.Second)
 		b.swept()
 		require.Len(b.t, b.store.repaired, 2)
@@ -146,7 +146,7 @@ func TestOnAgainOwesWhatWasDueBeforeItWasOff(t *testing.T) {
 func TestOnAgainPutsOnRecordWhatNobodySawOff(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
 		b.put(every(1, time.Second, now))
-		b.cluster.offSince, b.cluster.offSeen, b.cluster.resuming = now, now.Add(3*time.Second), now.Add(10*time.Second)
+		b.cluster.offSince, b.cluster.offSeen, b.cluster.onAgainAt = now, now.Add(3*time.Second), now.Add(10*time.Second)
 		rest(12 * time.Second)
 		b.swept()
 		require.Len(b.t, b.store.repaired, 2)
@@ -163,31 +163,31 @@ func TestOnAgainPutsOnRecordWhatNobodySawOff(t *testing.T) {
 func TestOnAgainLeavesAloneWhatOthersRanMeanwhile(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
 		b.put(every(1, time.Second, now))
-		b.cluster.resuming, b.cluster.elsewhere = now.Add(10*time.Second), true
+		b.cluster.onAgainAt, b.cluster.elsewhere = now.Add(10*time.Second), true
 		b.swept()
 		require.Empty(b.t, b.store.repaired)
-		require.Equal(b.t, 1, b.cluster.resumed)
+		require.Equal(b.t, 1, b.cluster.passedOver)
 	})
 }
 
 func TestOnAgainWithABrokenSchedule(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
 		b.put(&execute.Execute{ID: 1, Class: "tick", State: execute.Executing, Next: now, Problem: errors.New("bad expression")})
-		b.cluster.resuming = now.Add(10 * time.Second)
+		b.cluster.onAgainAt = now.Add(10 * time.Second)
 		b.swept()
 		require.Equal(b.t, execute.Error, b.store.rows[1].State)
-		require.Equal(b.t, 1, b.cluster.resumed)
+		require.Equal(b.t, 1, b.cluster.passedOver)
 	})
 }
 
-func TestResumingThatMovesNothingIsTriedAgainLater(t *testing.T) {
+func TestPassingOverThatMovesNothingIsTriedAgainLater(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
 		b.put(every(1, time.Second, now))
 		b.store.lost[1] = true // for instance because this instance was buried
-		b.cluster.resuming = now.Add(10 * time.Second)
+		b.cluster.onAgainAt = now.Add(10 * time.Second)
 		b.swept()
 		require.Equal(b.t, 1, b.calls("Repair"))
-		require.Zero(b.t, b.cluster.resumed)
+		require.Zero(b.t, b.cluster.passedOver)
 	})
 }
 
@@ -202,7 +202,7 @@ func TestRowsThatMustBeMovedFirst(t *testing.T) {
 		far.ResumedAt = now
 		all := []*execute.Execute{broken, fresh, resumed, far}
 		b.put(all...)
-		entries, err := b.settleRows(b.t.Context(), all)
+		entries, err := b.prepare(b.t.Context(), all)
 		require.NoError(b.t, err)
 		require.Equal(b.t, []int64{2, 3}, ids(entries), "what is broken, or not due within the window, is not planned")
 		require.Equal(b.t, execute.Error, b.store.rows[1].State)
@@ -211,7 +211,7 @@ func TestRowsThatMustBeMovedFirst(t *testing.T) {
 	})
 }
 
-func TestAChangeByHandIsPlannedByTheNextSweep(t *testing.T) {
+func TestAChangeBySQLIsPlannedByTheNextSweep(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
 		b.store.glance.Changed = sql.NullInt64{Int64: now.UnixMilli(), Valid: true}
 		b.start()

@@ -1,4 +1,4 @@
-// Package pool runs functions on a bounded number of goroutines.
+// Package pool runs functions on a bounded number of goroutines. Not part of qrtz's API.
 package pool
 
 import (
@@ -7,7 +7,7 @@ import (
 )
 
 // Pool bounds how many functions run at once. A slot is reserved first and used or released later, so
-// that whoever claims work knows beforehand that it can be started.
+// that a node claims only what it can start.
 type Pool struct {
 	mu    sync.Mutex
 	size  int
@@ -73,7 +73,7 @@ func (p *Pool) Size() int {
 // Freed receives when slots came free since it last did.
 func (p *Pool) Freed() <-chan struct{} { return p.freed }
 
-// Resize changes the size. What runs goes on; a smaller size is reached as slots come free.
+// Resize changes the size. Running functions continue; a smaller size is reached as slots come free.
 func (p *Pool) Resize(size int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

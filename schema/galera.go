@@ -12,19 +12,20 @@ import (
 // On Galera only one migrates at a time. CREATE VIEW holds metadata locks of its tables while it waits for its place
 // in the order of all DDL; an ALTER of one of them that is before it in that order waits for those locks, and the whole
 // cluster stands still, for good, whichever nodes the two are on. (Seen on MariaDB 10.11.) GET_LOCK does not reach across
-// nodes, a row does. Nothing but liveness depends on it, so that who waited in vain for turnLimit goes on: the holder was killed.
+// nodes, but a row does: that row is the lock. Only liveness depends on it: a node that has waited lockLimit assumes that
+// the holder was killed, and proceeds.
 const (
-	turnVersion = 0 // no migration has it
-	turnLimit   = 30 * time.Second
-	turnRetry   = 50 * time.Millisecond
+	lockVersion = 0 // no migration has it
+	lockLimit   = 30 * time.Second
+	lockRetry   = 50 * time.Millisecond
 
-	takeTurnSQL = `INSERT IGNORE INTO QRTZ_SCHEMA (VERSION, NAME) VALUES (?, ?)`
-	turnSQL     = `SELECT NAME FROM QRTZ_SCHEMA WHERE VERSION = ?`
-	endTurnSQL  = `DELETE FROM QRTZ_SCHEMA WHERE VERSION = ? AND NAME = ?`
+	lockSQL     = `INSERT IGNORE INTO QRTZ_SCHEMA (VERSION, NAME) VALUES (?, ?)`
+	lockedBySQL = `SELECT NAME FROM QRTZ_SCHEMA WHERE VERSION = ?`
+	unlockSQL   = `DELETE FROM QRTZ_SCHEMA WHERE VERSION = ? AND NAME = ?`
 )
 
-// takeTurn waits, on a Galera cluster, until nobody else migrates. It needs QRTZ_SCHEMA.
-func takeTurn(ctx context.Context, conn *sql.Conn, prefix Prefix) (end func(), err error) {
+// lockMigrations waits, on a Galera cluster, until nobody else migrates, and then keeps others from it. It needs QRTZ_SCHEMA.
+func lockMigrations(ctx context.Context, conn *sql.Conn, prefix Prefix) (end func(), err error) {
 	galera, err := OnGalera(ctx, conn)
 	if err != nil || !galera {
 		return func() {}, err
@@ -32,38 +33,38 @@ func takeTurn(ctx context.Context, conn *sql.Conn, prefix Prefix) (end func(), e
 	me := fmt.Sprintf("migrating %d", rand.Int64())
 	end = func() {
 		_ = Again(ctx, func() error {
-			_, err := conn.ExecContext(context.WithoutCancel(ctx), prefix.SQL(endTurnSQL), turnVersion, me)
-			return err // others wait for turnLimit then
+			_, err := conn.ExecContext(context.WithoutCancel(ctx), prefix.SQL(unlockSQL), lockVersion, me)
+			return err // others wait for lockLimit then
 		})
 	}
 	var holder string
 	for since := time.Now(); ; {
 		before := holder
-		if holder, err = tryTurn(ctx, conn, prefix, me); err != nil || holder == me {
+		if holder, err = tryLock(ctx, conn, prefix, me); err != nil || holder == me {
 			return end, err
 		}
 		if holder != before {
 			since = time.Now()
 		}
-		if time.Since(since) > turnLimit {
-			if _, err := conn.ExecContext(ctx, prefix.SQL(endTurnSQL), turnVersion, holder); err != nil && !Retryable(err) {
+		if time.Since(since) > lockLimit {
+			if _, err := conn.ExecContext(ctx, prefix.SQL(unlockSQL), lockVersion, holder); err != nil && !Retryable(err) {
 				return nil, err
 			}
 		}
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("wait for another migration: %w", context.Cause(ctx))
-		case <-time.After(turnRetry):
+		case <-time.After(lockRetry):
 		}
 	}
 }
 
-// tryTurn returns who migrates, empty if that one has just finished.
-func tryTurn(ctx context.Context, conn *sql.Conn, prefix Prefix, me string) (holder string, err error) {
-	if _, err := conn.ExecContext(ctx, prefix.SQL(takeTurnSQL), turnVersion, me); err != nil && !Retryable(err) {
+// tryLock returns who holds the lock; nobody if its holder has just finished.
+func tryLock(ctx context.Context, conn *sql.Conn, prefix Prefix, me string) (holder string, err error) {
+	if _, err := conn.ExecContext(ctx, prefix.SQL(lockSQL), lockVersion, me); err != nil && !Retryable(err) {
 		return "", err
 	}
-	err = conn.QueryRowContext(ctx, prefix.SQL(turnSQL), turnVersion).Scan(&holder)
+	err = conn.QueryRowContext(ctx, prefix.SQL(lockedBySQL), lockVersion).Scan(&holder)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}

@@ -70,7 +70,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, err
 	}
 	conn := &link{Conn: raw, giveUp: giveUp, packet: c.link.packet}
-	if err := conn.settle(ctx); err != nil {
+	if err := conn.prepare(ctx); err != nil {
 		_ = giveUp()
 		return nil, fmt.Errorf("set up a connection of qrtz's own: %w", err)
 	}
@@ -107,8 +107,8 @@ const (
 	statementLimit = 10 // seconds that it may take
 )
 
-// settle sets the session. Whatever the DSN or the server's defaults say, the engine's statements mean the same.
-func (c *link) settle(ctx context.Context) error {
+// prepare sets the session. Whatever the DSN or the server's defaults say, the engine's statements mean the same.
+func (c *link) prepare(ctx context.Context) error {
 	before, err := c.ask(ctx, `SELECT VERSION(), @@character_set_client`)
 	if err != nil {
 		return err

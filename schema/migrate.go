@@ -50,12 +50,12 @@ func Up(ctx context.Context, db *sql.DB, prefix Prefix) ([]Migration, error) {
 	if _, err := conn.ExecContext(ctx, prefix.SQL(createSchemaTable)); err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
-	end, err := takeTurn(ctx, conn, prefix)
+	end, err := lockMigrations(ctx, conn, prefix)
 	if err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
 	defer end()
-	if all, err = status(ctx, conn, prefix); err != nil { // another's turn may have been before ours
+	if all, err = status(ctx, conn, prefix); err != nil { // another node may have migrated before us
 		return nil, err
 	}
 	if err := refuse(ctx, conn, prefix, all); err != nil {
