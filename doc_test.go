@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -42,4 +43,53 @@ func TestATestFileHasTheNameOfItsSource(t *testing.T) {
 			require.FileExists(t, source, "what %s tests", test)
 		}
 	}
+}
+
+var (
+	fencedCode = regexp.MustCompile("(?s)```.*?```")
+	heading    = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	link       = regexp.MustCompile(`\]\(([^)]+)\)`)
+	noAnchor   = regexp.MustCompile(`[^\pL\pN\- ]`)
+)
+
+// TestLinksOfThePagesLeadSomewhere checks those within the repository, with the headings they name.
+func TestLinksOfThePagesLeadSomewhere(t *testing.T) {
+	checked := 0
+	for _, pattern := range []string{"*.md", "docs/*.md", "internal/*/*.md", "examples/*.md"} {
+		pages, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, page := range pages {
+			text, err := os.ReadFile(page)
+			require.NoError(t, err)
+			for _, m := range link.FindAllStringSubmatch(fencedCode.ReplaceAllString(string(text), ""), -1) {
+				if strings.Contains(m[1], "://") {
+					continue
+				}
+				path, anchor, _ := strings.Cut(m[1], "#")
+				target := page
+				if path != "" {
+					target = filepath.Join(filepath.Dir(page), path)
+				}
+				_, err := os.Stat(target)
+				assert.NoError(t, err, "%s links to %s", page, m[1])
+				if anchor != "" {
+					assert.Contains(t, anchorsOf(t, target), anchor, "%s links to %s", page, m[1])
+				}
+				checked++
+			}
+		}
+	}
+	require.Greater(t, checked, 40)
+}
+
+// anchorsOf are the headings of a page as links name them.
+func anchorsOf(t *testing.T, page string) []string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	var anchors []string
+	for _, m := range heading.FindAllStringSubmatch(fencedCode.ReplaceAllString(string(text), ""), -1) {
+		anchors = append(anchors, strings.ReplaceAll(noAnchor.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+	}
+	return anchors
 }
