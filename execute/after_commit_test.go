@@ -2,6 +2,8 @@ package execute
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -64,4 +66,57 @@ func TestATableLockedAfterTheCommitPutsTheClaimInDoubt(t *testing.T) {
 	require.Len(t, won.InDoubt, carefulBatch+50)
 	f.handBackFires(f.store, who, won.InDoubt)
 	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'RUNNING'`))
+}
+
+// What a job's history rule says is read once more after the COMMIT. Whatever has become of it meanwhile, the fires that were won
+// are started, and by nobody else.
+func TestAHistoryRuleThatChangesDuringAClaimLosesNoFire(t *testing.T) {
+	for _, fires := range []int{1, 3} {
+		for name, change := range map[string]string{
+			"its runs are to have rows":         `UPDATE QRTZ_JOB SET HISTORY = 'ALL', ATTEMPTS = 3, RECOVERY = 1`,
+			"its runs must be alone":            `UPDATE QRTZ_JOB SET OVERLAP = 'SKIP'`,
+			"nor can a run be inserted by then": `ALTER TABLE QRTZ_RUN ADD CHECK (FIRE_TIME < 1)`,
+		} {
+			t.Run(fmt.Sprint(fires, " fires, ", name), func(t *testing.T) {
+				f := newTables(t)
+				db, faults := f.openWithFaults()
+				store := NewStore(db, schema.DefaultPrefix, "a")
+				f.exec(`UPDATE QRTZ_JOB SET HISTORY = 'NONE'`)
+				f.addMany(2)
+				var changed error
+				faults.committed = func() {
+					_, err := f.Exec(`UPDATE QRTZ_JOB SET HISTORY = 'ALL'`)
+					_, err2 := f.Exec(change)
+					changed = errors.Join(err, err2)
+				}
+				won, err := store.Claim(t.Context(), f.join("n1"), claims(f.due(noon), fires))
+				require.NoError(t, err)
+				require.NoError(t, changed)
+				require.Len(t, won.Runs, 2*fires)
+				for _, r := range won.Runs {
+					require.Zero(t, r.ID)
+					require.False(t, r.Options.writesRow(), "a run without a row cannot be retried, nor recovered")
+				}
+				require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
+			})
+		}
+	}
+}
+
+// Somebody has turned an execute back: fires that have a run already are not started again, others of the same claim are.
+func TestAFireThatHasARunIsNotStartedAgain(t *testing.T) {
+	for _, fires := range []int{1, 3} {
+		for _, history := range []History{HistoryAll, HistoryNone} {
+			t.Run(fmt.Sprint(fires, " fires, ", history), func(t *testing.T) {
+				f := newTables(t)
+				id := f.add()
+				f.exec(`UPDATE QRTZ_JOB SET HISTORY = ?`, history)
+				f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE) VALUES ('a', ?, ?, ?, 'SUCCEEDED')`, f.job, id, noon.UnixMilli())
+				won := f.claim(f.join("n1"), fires, f.read(id))
+				require.Len(t, won.Moved, 1)
+				require.Len(t, won.Runs, fires-1)
+				require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE FIRE_TIME = ? AND STATE = 'SUCCEEDED'`, noon.UnixMilli()))
+			})
+		}
+	}
 }

@@ -271,7 +271,7 @@ func (s *Store) applyPacket(ctx context.Context, t terms, moves []Move, careful 
 	if err != nil {
 		return Applied{}, schema.ExplainNoID(err, s.prefix, "QRTZ_RUN")
 	}
-	applied, later := s.started(ctx, t.who, token, moves, won)
+	applied, later := s.started(ctx, t.who, moves, won)
 	applied.Clock, applied.later = clock, errors.Join(applied.later, later)
 	return applied, nil
 }

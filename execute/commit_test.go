@@ -22,6 +22,7 @@ type faults struct {
 	loseAnswer, refuse atomic.Int64 // of which of the COMMITs to come; 0: of none
 	conflicts          atomic.Int64 // statements that the server refused because of other transactions
 	atCommit           atomic.Int64 // COMMITs that it refused for that reason
+	committed          func()       // called after the next COMMIT; nil for nothing
 }
 
 var errNoAnswer = errors.New("no answer")
@@ -98,6 +99,10 @@ func (tx *faultyTx) Commit() error {
 			tx.faults.atCommit.Add(1)
 		}
 		return err
+	}
+	if then := tx.faults.committed; then != nil {
+		tx.faults.committed = nil
+		then()
 	}
 	if tx.faults.loseAnswer.Add(-1) == 0 {
 		return errNoAnswer

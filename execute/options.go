@@ -74,6 +74,12 @@ func (o Options) writesRow() bool {
 	return o.History != HistoryNone || o.exclusive() || o.Recovery || o.Attempts > 1
 }
 
+// withoutRow are the options of a run that has no row: what needs one is off.
+func (o Options) withoutRow() Options {
+	o.History, o.Overlap, o.Recovery, o.Attempts = HistoryNone, OverlapAllow, false, 1
+	return o
+}
+
 // keeps tells whether a run that ended so stays on record.
 func (o Options) keeps(state RunState) bool {
 	return o.History == HistoryAll || o.History == HistoryFailed && state != Succeeded

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -87,10 +86,11 @@ type winnings struct {
 
 type fireKey struct{ execute, fire int64 }
 
-// wonRun is a row of QRTZ_RUN that a claim left.
+// wonRun is the row of QRTZ_RUN that a fire has.
 type wonRun struct {
 	id    int64
 	state RunState
+	ours  bool // this claim left it, nobody before
 }
 
 type jobRow struct {
@@ -103,55 +103,70 @@ type jobRow struct {
 
 const (
 	// The count of affected rows does not tell what was won: a loser on a Galera cluster was seen to report one.
-	readBackSQL = `
-SELECT E.ID, E.FENCE, R.ID AS RUN_ID, R.FIRE_TIME, R.STATE
+	movedSQL = `SELECT E.ID, E.FENCE FROM QRTZ_EXECUTE E FORCE INDEX (PRIMARY) WHERE E.ID IN (?) AND E.CLAIM_TOKEN = ?`
+
+	wonColumns = `E.ID, E.FENCE, R.ID AS RUN_ID, R.FIRE_TIME, R.STATE, COALESCE(R.CLAIM_TOKEN = ?, 0) AS OURS`
+
+	// wonOneEachSQL reads what was won by claims of one fire each, together with their runs.
+	wonOneEachSQL = `
+SELECT ` + wonColumns + `
   FROM QRTZ_EXECUTE E FORCE INDEX (PRIMARY)
-  LEFT JOIN QRTZ_RUN R ON R.EXECUTE_ID = E.ID AND R.FIRE_TIME %s AND R.ATTEMPT = 1 AND R.CLAIM_TOKEN = ? AND R.STATE <> 'SKIPPED'
+  LEFT JOIN QRTZ_RUN R FORCE INDEX (QRTZ_RUN_FIRE) ON R.EXECUTE_ID = E.ID AND R.FIRE_TIME = E.PREV_FIRE_TIME AND R.ATTEMPT = 1
  WHERE E.ID IN (?) AND E.CLAIM_TOKEN = ?`
 
-	thisFire = `= E.PREV_FIRE_TIME`
-	allFires = `BETWEEN ? AND E.PREV_FIRE_TIME`
-
-	movedSQL = `SELECT E.ID, E.FENCE, NULL AS RUN_ID, NULL AS FIRE_TIME, NULL AS STATE FROM QRTZ_EXECUTE E WHERE E.ID IN (?) AND E.CLAIM_TOKEN = ?`
+	// wonManySQL reads the runs of other claims.
+	wonManySQL = `
+SELECT ` + wonColumns + `
+  FROM %s F STRAIGHT_JOIN QRTZ_EXECUTE E FORCE INDEX (PRIMARY) ON E.ID = F.ID
+  STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (QRTZ_RUN_FIRE) ON R.EXECUTE_ID = F.ID AND R.FIRE_TIME = F.FIRE AND R.ATTEMPT = 1
+ WHERE E.CLAIM_TOKEN = ?`
 )
 
-// readBack asks, within the transaction, which rows carry our token: those are ours.
+// readBack asks, within the transaction, which rows carry our token: those are ours. It asks for the runs of the fires that are to
+// start here as well, whoever left them: a fire that has none left none on purpose.
 func (b *packetBuilder) readBack(won *winnings, token int64, ids []int64, moves []Move) {
 	won.moved, won.runs = make(map[int64]int64, len(moves)), make(map[fireKey]wonRun, len(moves))
 	scan := func(r *sqlx.Rows) error {
 		var id, fence int64
 		var runID, fire sql.NullInt64
 		var state sql.NullString
-		if err := r.Scan(&id, &fence, &runID, &fire, &state); err != nil {
+		var ours bool
+		if err := r.Scan(&id, &fence, &runID, &fire, &state, &ours); err != nil {
 			return err
 		}
 		won.moved[id] = fence
 		if runID.Valid {
-			won.runs[fireKey{id, fire.Int64}] = wonRun{runID.Int64, RunState(state.String)}
+			won.runs[fireKey{id, fire.Int64}] = wonRun{runID.Int64, RunState(state.String), ours}
 		}
 		return nil
 	}
-	first, starts := firstRunning(moves)
-	switch {
-	case !starts:
-		b.sel(scan, movedSQL, ids, token)
-	case onlyOneFireEach(moves):
-		b.sel(scan, fmt.Sprintf(readBackSQL, thisFire), token, ids, token)
-	default:
-		b.sel(scan, fmt.Sprintf(readBackSQL, allFires), first.UnixMilli(), token, ids, token)
+	starting := firesToStart(moves)
+	if len(starting) > 0 && onlyOneFireEach(moves) {
+		b.sel(scan, wonOneEachSQL, token, ids, token)
+		return
+	}
+	b.sel(func(r *sqlx.Rows) error {
+		var id, fence int64
+		err := r.Scan(&id, &fence)
+		won.moved[id] = fence
+		return err
+	}, movedSQL, ids, token)
+	if len(starting) > 0 {
+		table, args := values(starting, "ID", "FIRE")
+		b.p.Select(scan, b.s.prefix.SQL(fmt.Sprintf(wonManySQL, table)), slices.Concat([]any{token}, args, []any{token})...)
 	}
 }
 
-// firstRunning is the earliest fire that a batch of moves would start.
-func firstRunning(moves []Move) (first time.Time, starts bool) {
+// firesToStart are, one after another, the executes and times of the fires that a batch of moves would start.
+func firesToStart(moves []Move) (fires []any) {
 	for i := range moves {
 		for _, r := range moves[i].Runs {
-			if r.State == Running && (!starts || r.FireTime.Before(first)) {
-				first, starts = r.FireTime, true
+			if r.State == Running {
+				fires = append(fires, moves[i].Execute.ID, r.FireTime.UnixMilli())
 			}
 		}
 	}
-	return first, starts
+	return fires
 }
 
 const jobsSQL = `
@@ -160,7 +175,7 @@ SELECT J.ID, J.JOB_CLASS, ` + jobDataColumns + `, ` + optionColumns + `
 
 // readJobs reads what the runs need of their jobs, when nothing is locked any more.
 func (b *packetBuilder) readJobs(won *winnings, moves []Move) {
-	if _, starts := firstRunning(moves); !starts {
+	if len(firesToStart(moves)) == 0 {
 		return
 	}
 	won.jobs = map[int64]jobRow{}
@@ -184,12 +199,10 @@ type SkippedFire struct {
 	NewRun
 }
 
-// started sorts what a packet won: what is ours to start, what must first find that no other run of its job goes, and
-// what has left neither a run nor a reason not to.
-func (s *Store) started(ctx context.Context, who Instance, token int64, moves []Move, won *winnings) (Applied, error) {
+// started sorts what a packet won: what is ours to start, and what must first find that no other run of its job goes.
+func (s *Store) started(ctx context.Context, who Instance, moves []Move, won *winnings) (Applied, error) {
 	var applied Applied
 	var exclusive []Run
-	var without []NewPending
 	for i := range moves {
 		m := &moves[i]
 		fence, ours := won.moved[m.Execute.ID]
@@ -204,23 +217,26 @@ func (s *Store) started(ctx context.Context, who Instance, token int64, moves []
 			if r.State != Running {
 				continue
 			}
-			run := m.run(r, who, fence, won.jobs[m.Execute.JobID])
+			job, exists := won.jobs[m.Execute.JobID]
+			run := m.run(r, who, fence, job)
 			row, written := won.runs[fireKey{m.Execute.ID, r.FireTime.UnixMilli()}]
-			run.ID = row.id
 			switch {
+			case written && !row.ours: // somebody turned the execute back by SQL: it has run, or will
 			case written && row.state == Pending:
+				run.ID = row.id
 				exclusive = append(exclusive, run)
-			case written || !run.Options.writesRow():
+			case written:
+				run.ID = row.id
 				applied.Runs = append(applied.Runs, run)
-			default: // it has a run already, or its job's history rule changed this very moment
-				without = append(without, run.pending())
+			case exists: // its job wanted no row when the fire was claimed, whatever it says now; one that is gone wants no run
+				run.Options = run.Options.withoutRow()
+				applied.Runs = append(applied.Runs, run)
 			}
 		}
 	}
-	err := s.insertPending(ctx, without)
-	second, e := s.startExclusive(ctx, who, exclusive)
+	second, err := s.startExclusive(ctx, who, exclusive)
 	applied.add(second)
-	return applied, errors.Join(err, e)
+	return applied, err
 }
 
 func (m *Move) run(r NewRun, who Instance, fence int64, job jobRow) Run {
