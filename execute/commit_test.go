@@ -154,6 +154,30 @@ func TestAClaimWhoseCommitGotNoAnswerIsHandedBackOnce(t *testing.T) {
 	}
 }
 
+// A claim in doubt that did not commit may have been won by others meanwhile. To give it up changes nothing of theirs.
+func TestGivingUpAClaimLeavesLaterOnesAlone(t *testing.T) {
+	f := newTables(t)
+	db, faults := f.openWithFaults()
+	store := NewStore(db, schema.DefaultPrefix, "a")
+	f.addMany(3)
+	f.claim(f.join("n3"), 1, f.due(noon)[1:]...) // so that two have a token before the claim in doubt, and one has none
+	who, other := f.join("n1"), f.join("n2")
+	due := f.due(at(5))
+	moves := claims(due, 1)
+	faults.refuse.Store(1)
+	_, err := store.Claim(t.Context(), who, moves)
+	require.ErrorIs(t, err, schema.ErrCommitUnknown)
+	late := slices.Clone(moves)
+	planned := f.claim(other, 1, due[:2]...).Moved
+	require.Len(t, planned, 2)
+	f.handBackFires(store, who, moves)
+	f.handBackFires(store, who, moves)
+	require.Len(t, f.claim(other, 1, planned...).Runs, 2, "their next fires, as they expect them")
+	update, args := store.guardedUpdate(claiming(who), late[2].token, "", late)
+	f.exec(update, args...)
+	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE CLAIM_TOKEN = ?`, late[2].token), "the claim in doubt arrives too late for any")
+}
+
 func TestAPendingRunWhoseClaimGotNoAnswerIsHandedBack(t *testing.T) {
 	f := newTables(t)
 	db, faults := f.openWithFaults()

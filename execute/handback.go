@@ -101,8 +101,11 @@ UPDATE %s F STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (QRTZ_RUN_FIRE) ON R.EXECUTE_ID
        R.FENCE = LEAST(R.FENCE, 8999999999999999999) + 1
  WHERE R.STATE = 'RUNNING' AND R.CLAIM_TOKEN = F.TOKEN AND R.INSTANCE = ?`
 
+	// What others have claimed since carries their token, so that the claim in doubt can no longer be won: it stays as they expect it.
 	forestallSQL = `
-UPDATE QRTZ_EXECUTE SET CLAIM_TOKEN = ?, FENCE = LEAST(FENCE, 8999999999999999999) + 1, CHANGED_AT = CHANGED_AT WHERE ID IN (?)`
+UPDATE %s V STRAIGHT_JOIN QRTZ_EXECUTE E FORCE INDEX (PRIMARY) ON E.ID = V.ID
+   SET E.CLAIM_TOKEN = ?, E.FENCE = ` + nextFenceSQL + `, E.CHANGED_AT = E.CHANGED_AT
+ WHERE E.CLAIM_TOKEN <=> V.TOKEN0 OR E.CLAIM_TOKEN = V.TOKEN`
 )
 
 // HandBackFires gives up claims in doubt: the fires of those that were won become PENDING, those that were not can no
@@ -186,6 +189,15 @@ func firesOf(claims []Move) (table string, args []any) {
 	return values(fires, "ID", "TOKEN", "FIRE")
 }
 
+// tokensOf is a table of the executes of claims: the token that was read before the claim, and that of the claim.
+func tokensOf(claims []Move) (table string, args []any) {
+	rows := make([]any, 0, 3*len(claims))
+	for _, m := range claims {
+		rows = append(rows, m.Execute.ID, m.Execute.guard.token, m.token)
+	}
+	return values(rows, "ID", "TOKEN0", "TOKEN")
+}
+
 func executeIDs(moves []Move) []int64 {
 	ids := make([]int64, len(moves))
 	for i, m := range moves {
@@ -197,12 +209,13 @@ func executeIDs(moves []Move) []int64 {
 func (s *Store) handBackFires(ctx context.Context, who Instance, claims []Move) error {
 	ids := executeIDs(claims)
 	table, args := firesOf(claims)
+	tokens, tokenArgs := tokensOf(claims)
 	return schema.InPacket(ctx, s.db, func(p *schema.Packet) error {
 		build := packetBuilder{s, p, nil}
 		build.sel(func(*sqlx.Rows) error { return nil }, lockExecutesSQL, ids)
 		p.Exec(s.prefix.SQL(fmt.Sprintf(insertRowlessSQL, table)), slices.Concat([]any{s.app}, args)...)
 		p.Exec(s.prefix.SQL(fmt.Sprintf(handBackFiresSQL, table)), append(slices.Clone(args), who.ID)...)
-		build.exec(forestallSQL, rand.Int64(), ids)
+		p.Exec(s.prefix.SQL(fmt.Sprintf(forestallSQL, tokens)), append(slices.Clone(tokenArgs), rand.Int64())...)
 		return build.err
 	})
 }
