@@ -97,16 +97,10 @@ func (s *Store) DeclareIn(ctx context.Context, tx *sqlx.Tx, now time.Time, decla
 	}
 	sorted := slices.Clone(declarations)
 	slices.SortFunc(sorted, func(a, b Declaration) int { return strings.Compare(a.Name, b.Name) })
-	names := map[int64]string{}
 	for _, d := range sorted {
-		id, err := s.declare(ctx, tx, now, d)
-		if err != nil {
+		if err := s.declare(ctx, tx, now, d); err != nil {
 			return fmt.Errorf("declare job %q: %w", d.Name, err)
 		}
-		if other, ok := names[id]; ok {
-			return fmt.Errorf("jobs %q and %q have the same name to the server", other, d.Name)
-		}
-		names[id] = d.Name
 	}
 	return nil
 }
@@ -118,7 +112,7 @@ INSERT INTO QRTZ_JOB (APPLICATION, NAME, STATE, UPDATE_TIME, JOB_CLASS, JOB_DATA
 VALUES (?, ?, 'EXECUTING', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON DUPLICATE KEY UPDATE ID = ID`
 	readJobSQL = `
-SELECT J.ID, J.JOB_CLASS, J.JOB_DATA, J.JOB_DESCRIPTION, ` + optionColumns + `
+SELECT J.ID, J.NAME, J.JOB_CLASS, J.JOB_DATA, J.JOB_DESCRIPTION, ` + optionColumns + `
   FROM QRTZ_JOB J WHERE J.APPLICATION = ? AND J.NAME = ? FOR UPDATE`
 	changeJobSQL = `
 UPDATE QRTZ_JOB SET UPDATE_TIME = ?, JOB_CLASS = ?, JOB_DATA = ?, JOB_DESCRIPTION = ?,
@@ -126,29 +120,33 @@ UPDATE QRTZ_JOB SET UPDATE_TIME = ?, JOB_CLASS = ?, JOB_DATA = ?, JOB_DESCRIPTIO
  WHERE ID = ?`
 )
 
-func (s *Store) declare(ctx context.Context, tx *sqlx.Tx, now time.Time, d Declaration) (jobID int64, err error) {
+func (s *Store) declare(ctx context.Context, tx *sqlx.Tx, now time.Time, d Declaration) error {
 	data := sql.NullString{String: string(d.Data), Valid: d.Data != nil}
 	description := sql.NullString{String: d.Description, Valid: d.Description != ""}
 	columns := append([]any{now.UnixMilli(), d.Class, data, description}, d.Options.columns()...)
 	if _, err := tx.ExecContext(ctx, s.prefix.SQL(addJobSQL), append([]any{s.app, d.Name}, columns...)...); err != nil {
-		return 0, err
+		return err
 	}
 	var job struct {
 		ID          int64          `db:"ID"`
+		Name        string         `db:"NAME"`
 		Class       string         `db:"JOB_CLASS"`
 		Data        sql.NullString `db:"JOB_DATA"`
 		Description sql.NullString `db:"JOB_DESCRIPTION"`
 		optionRow
 	}
 	if err := tx.GetContext(ctx, &job, s.prefix.SQL(readJobSQL), s.app, d.Name); err != nil {
-		return 0, err
+		return err
+	}
+	if job.Name != d.Name { // what the collation takes for one name, such as two that differ in case
+		return fmt.Errorf("its name is that of another job, %q, to the server (job %d): choose one of the two names", job.Name, job.ID)
 	}
 	if job.Class != d.Class || job.Data != data || job.Description != description || job.options() != d.Options {
 		if _, err := tx.ExecContext(ctx, s.prefix.SQL(changeJobSQL), append(columns, job.ID)...); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return job.ID, s.declareSchedules(ctx, tx, now, job.ID, d.Schedules)
+	return s.declareSchedules(ctx, tx, now, job.ID, d.Schedules)
 }
 
 const (

@@ -53,13 +53,17 @@ func TestEightProgramsThatStartAtOnceDeclareOneRowEach(t *testing.T) {
 func TestNamesTheServerTakesForOneAreRefused(t *testing.T) {
 	f := newTables(t)
 	err := f.store.Declare(t.Context(), noon, []Declaration{declaration("report", "x"), declaration("Report", "x")})
-	require.ErrorContains(t, err, `jobs "Report" and "report" have the same name to the server`)
+	require.ErrorContains(t, err, `declare job "report": its name is that of another job, "Report", to the server`)
 	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE`))
 	require.Error(t, f.store.Declare(t.Context(), noon, []Declaration{declaration("two", "x", "X")}))
 	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE`))
 	require.NoError(t, f.store.Declare(t.Context(), noon, []Declaration{declaration("report", "x")}))
-	require.NoError(t, f.store.Declare(t.Context(), noon, []Declaration{declaration("Report", "x")}), "in another release it is the same job")
-	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE`))
+	other := declaration("Report", "y")
+	other.Class = "Report"
+	err = f.store.Declare(t.Context(), noon, []Declaration{other})
+	require.ErrorContains(t, err, `declare job "Report": its name is that of another job, "report", to the server`)
+	require.Equal(t, "report tick x", f.text(`SELECT CONCAT_WS(' ', J.NAME, JOB_CLASS, E.NAME) FROM QRTZ_JOB J JOIN QRTZ_EXECUTE E ON E.PID = J.ID
+		WHERE J.NAME IS NOT NULL`), "as it was")
 }
 
 func TestAnotherStartBeginsTheCountAnew(t *testing.T) {
