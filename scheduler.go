@@ -121,15 +121,26 @@ func (s *Scheduler) enter(ctx context.Context, one *session) error {
 	if err := schema.Check(ctx, one.links.own.DB, schema.Prefix(s.cfg.Prefix)); err != nil {
 		return err
 	}
-	if err := s.checkSettings(ctx); err != nil {
+	if err := s.checkSettings(ctx, one.links); err != nil {
 		return err
 	}
-	return one.join(ctx)
+	if err := one.join(ctx); err != nil {
+		return err
+	}
+	if err := one.meet(ctx, s.db); err != nil {
+		one.leave(ctx)
+		return err
+	}
+	return nil
 }
 
-// checkSettings logs the server's settings with which a promise does not hold.
-func (s *Scheduler) checkSettings(ctx context.Context) error {
-	warnings, err := schema.Settings(ctx, s.db)
+// checkSettings logs the settings with which a promise does not hold, of the server that the scheduler's own connections lead to.
+// The character set that it refuses is that of the caller's.
+func (s *Scheduler) checkSettings(ctx context.Context, l *links) error {
+	if _, err := schema.SafeNow(ctx, s.db); err != nil {
+		return err
+	}
+	warnings, err := schema.Settings(ctx, l.own)
 	for _, w := range warnings {
 		s.cfg.Logger.Warn().Str("setting", w.Setting).Str("value", w.Value).Str("want", w.Want).Msg("the server's settings: " + w.Why)
 	}

@@ -179,6 +179,18 @@ const firstBeat = 1
 
 const beatSQL = `UPDATE QRTZ_HEARTBEAT SET BEATS = ?, BEAT_AT = ` + schema.NowMillisSQL + `, CLOCK_SKEW = ? WHERE INSTANCE = ?`
 
+const seesSQL = `SELECT COUNT(*) FROM QRTZ_HEARTBEAT WHERE INSTANCE = ?`
+
+// Sees tells whether the database holds a heartbeat of an instance. A database without the tables does not.
+func (s *Store) Sees(ctx context.Context, instance int64) (bool, error) {
+	var n int
+	err := s.db.GetContext(ctx, &n, s.prefix.SQL(seesSQL), instance)
+	if err != nil && !schema.NoSuchTable(err) {
+		return false, fmt.Errorf("look for the heartbeat of this instance: %w", err)
+	}
+	return n > 0, nil
+}
+
 // Beat writes the heartbeat of an instance: a row that nobody else writes. Whether it is there, and the node still the
 // instance's, Read tells.
 func (s *Store) Beat(ctx context.Context, instance, beats int64, skew time.Duration) error {

@@ -57,7 +57,8 @@ func alreadyThere(err error) bool {
 	return isNumber(err, erDuplicateColumn, erDuplicateKeyName, erDuplicateCheck, erDuplicateCheckMySQL)
 }
 
-func noSuchTable(err error) bool { return isNumber(err, erNoSuchTable) }
+// NoSuchTable tells whether the server refused a statement because it has no such table.
+func NoSuchTable(err error) bool { return isNumber(err, erNoSuchTable) }
 
 func isNumber(err error, numbers ...uint16) bool {
 	var e *mysql.MySQLError

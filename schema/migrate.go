@@ -95,7 +95,7 @@ type queryer interface {
 func status(ctx context.Context, db queryer, prefix Prefix) ([]Migration, error) {
 	all := migrations()
 	rows, err := db.QueryContext(ctx, prefix.SQL(`SELECT VERSION FROM QRTZ_SCHEMA`))
-	if noSuchTable(err) {
+	if NoSuchTable(err) {
 		return all, nil
 	}
 	if err != nil {

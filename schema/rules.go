@@ -86,7 +86,7 @@ func refuse(ctx context.Context, conn *sql.Conn, prefix Prefix, all []Migration)
 func (r rule) find(ctx context.Context, conn *sql.Conn, prefix Prefix) (problem, err error) {
 	rows, err := conn.QueryContext(ctx, prefix.SQL(fmt.Sprintf( // all from the rules above
 		`SELECT %s, %s FROM %s WHERE %s ORDER BY %s LIMIT %d`, r.key, r.column, r.table, r.refused, r.key, refusedIDs+1)))
-	if noSuchTable(err) || noSuchColumn(err) {
+	if NoSuchTable(err) || noSuchColumn(err) {
 		return nil, nil
 	}
 	if err != nil {

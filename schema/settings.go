@@ -77,3 +77,12 @@ func Settings(ctx context.Context, db *sqlx.DB) ([]Warning, error) {
 	}
 	return warnings, nil
 }
+
+// Where names the database that a pool leads to, and the server, as the server itself calls them.
+func Where(ctx context.Context, db *sqlx.DB) string {
+	var at string
+	if err := db.GetContext(ctx, &at, `SELECT CONCAT('database ', COALESCE(DATABASE(), '(none)'), ' of ', @@hostname, ':', @@port)`); err != nil {
+		return "a database that does not tell its name (" + err.Error() + ")"
+	}
+	return at
+}
