@@ -10,7 +10,7 @@ import (
 
 // Job is what to run and when, as Scheduler.Declare takes it.
 type Job struct {
-	Name        string // identifies the job in its app, at most 120 bytes
+	Name        string // identifies the job in its app, at most 120 bytes; names that differ in case only are refused
 	Class       string // the class of its handler; defaults to Name
 	Description string // for people, at most 100 characters
 	Data        any    // handed to the handler, stored as JSON; nil for none
