@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -22,6 +23,7 @@ type faults struct {
 	loseAnswer, refuse atomic.Int64 // of which of the COMMITs to come; 0: of none
 	conflicts          atomic.Int64 // statements that the server refused because of other transactions
 	atCommit           atomic.Int64 // COMMITs that it refused for that reason
+	updates            atomic.Int64 // UPDATEs sent
 	committed          func()       // called after the next COMMIT; nil for nothing
 }
 
@@ -69,6 +71,9 @@ type faultyConn struct {
 }
 
 func (c *faultyConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if strings.HasPrefix(strings.TrimSpace(query), "UPDATE") {
+		c.faults.updates.Add(1)
+	}
 	result, err := c.fullConn.ExecContext(ctx, query, args)
 	if schema.Retryable(err) {
 		c.faults.conflicts.Add(1)

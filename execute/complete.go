@@ -103,14 +103,14 @@ func (s *Store) Complete(ctx context.Context, results []Result) (done Completed,
 	return done, nil
 }
 
-// bounded splits results into batches that a packet holds with room to spare.
+// bounded splits results into batches that a packet holds with room to spare, and whose rows have little data.
 func bounded(results []Result) (batches [][]Result) {
-	begin, bytes := 0, 0
+	begin, bytes, data := 0, 0, int64(0)
 	for i, r := range results {
-		if i > begin && (i-begin == completeBatch || bytes+len(r.Message) > completeBytes) {
-			batches, begin, bytes = append(batches, results[begin:i:i]), i, 0
+		if i > begin && (i-begin == completeBatch || bytes+len(r.Message) > completeBytes || data+r.Run.ownData > packetData) {
+			batches, begin, bytes, data = append(batches, results[begin:i:i]), i, 0, 0
 		}
-		bytes += min(len(r.Message), MaxMessage)
+		bytes, data = bytes+min(len(r.Message), MaxMessage), data+r.Run.ownData
 	}
 	if begin < len(results) {
 		batches = append(batches, results[begin:])

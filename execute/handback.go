@@ -23,22 +23,26 @@ UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID
        R.FENCE = LEAST(R.FENCE, 8999999999999999999) + 1
  WHERE R.STATE = 'RUNNING' AND R.CLAIM_TOKEN = V.TOKEN AND R.INSTANCE = V.HOLDER OR R.STATE = 'PENDING' AND R.FENCE <= V.FENCE0`
 
+const handBackBatch = 500 // runs that one statement hands back
+
 // HandBack makes runs PENDING again, for any node to take, that were claimed and never started. It returns those that have to
-// be tried again, since somebody has locked their rows; after an error, all.
+// be tried again, since somebody has locked their rows; after an error, also those that it did not come to.
 func (s *Store) HandBack(ctx context.Context, runs []Run) (again []Run, err error) {
 	free, again, err := heldApart(ctx, s, runs, func(r Run) int64 { return r.ID })
 	if err != nil {
 		return runs, fmt.Errorf("hand back runs: %w", err)
 	}
-	for some := range slices.Chunk(free, 500) {
+	done := 0
+	for some := range light(free, handBackBatch, func(r Run) int64 { return r.ownData }) {
 		rows := make([]any, 0, 4*len(some))
 		for _, r := range some {
 			rows = append(rows, r.ID, r.Token, r.Instance, r.Fence)
 		}
 		table, args := values(rows, "ID", "TOKEN", "HOLDER", "FENCE0")
 		if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(fmt.Sprintf(handBackSQL, table)), args...); err != nil {
-			return runs, fmt.Errorf("hand back runs: %w", err)
+			return append(again, free[done:]...), fmt.Errorf("hand back runs: %w", err)
 		}
+		done += len(some)
 	}
 	return again, nil
 }
@@ -232,16 +236,17 @@ func (s *Store) HandBackPending(ctx context.Context, who Instance, runs []Pendin
 	if err != nil {
 		return runs, fmt.Errorf("hand back pending runs: %w", err)
 	}
-	if len(free) == 0 {
-		return again, nil
-	}
-	rows := make([]any, 0, 3*len(free))
-	for _, r := range free {
-		rows = append(rows, r.ID, r.token, r.fence)
-	}
-	table, args := values(rows, "ID", "TOKEN", "FENCE0")
-	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(fmt.Sprintf(handBackPendingSQL, table)), append(args, who.ID)...); err != nil {
-		return runs, fmt.Errorf("hand back pending runs: %w", err)
+	done := 0
+	for some := range light(free, handBackBatch, func(r PendingRun) int64 { return r.ownData }) {
+		rows := make([]any, 0, 3*len(some))
+		for _, r := range some {
+			rows = append(rows, r.ID, r.token, r.fence)
+		}
+		table, args := values(rows, "ID", "TOKEN", "FENCE0")
+		if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(fmt.Sprintf(handBackPendingSQL, table)), append(args, who.ID)...); err != nil {
+			return append(again, free[done:]...), fmt.Errorf("hand back pending runs: %w", err)
+		}
+		done += len(some)
 	}
 	return again, nil
 }

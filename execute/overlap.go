@@ -139,7 +139,7 @@ func (s *Store) tryExclusive(ctx context.Context, who Instance, runs []Run) (sta
 	for _, r := range runs {
 		switch {
 		case errors.Is(err, schema.ErrCommitUnknown):
-			inDoubt = append(inDoubt, PendingRun{ID: r.ID, JobID: r.JobID, Class: r.Class, fence: r.Fence, token: token})
+			inDoubt = append(inDoubt, PendingRun{ID: r.ID, JobID: r.JobID, Class: r.Class, fence: r.Fence, token: token, ownData: r.ownData})
 		case err == nil && ours[r.ID]:
 			r.Token = token
 			started = append(started, r)

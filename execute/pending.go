@@ -44,6 +44,7 @@ type PendingRun struct {
 	execute sql.NullInt64
 	fence   int64 // as it was read
 	token   int64 // the CLAIM_TOKEN of the latest attempt to claim it
+	ownData int64 // bytes of data in its own row, as of that attempt
 }
 
 type pendingRow struct {
@@ -185,7 +186,11 @@ func (s *Store) ClaimPending(ctx context.Context, who Instance, runs []PendingRu
 	}
 	runs = slices.DeleteFunc(slices.Clone(runs), func(r PendingRun) bool { return r.Cancelled })
 	slices.SortFunc(runs, func(a, b PendingRun) int { return cmp.Compare(a.ID, b.ID) })
-	err = s.lightBatches(ctx, runs, func(some []PendingRun) error {
+	id := func(r PendingRun) int64 { return r.ID }
+	err = lightBatches(ctx, s, runs, id, claimFor, func(some []PendingRun, sizes map[int64]int64) error {
+		for i := range some {
+			some[i].ownData = sizes[some[i].ID]
+		}
 		claimed, err := s.claimPendingApart(ctx, who, some)
 		all.add(claimed)
 		return err

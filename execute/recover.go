@@ -147,7 +147,10 @@ func (s *Store) Lose(ctx context.Context, instance int64, why string) (lost []Lo
 		err := s.selectRows(ctx, s.db, &page, heldPageSQL, s.app, instance, after, losePage)
 		if full = len(page) == losePage; err == nil && len(page) > 0 {
 			after = page[len(page)-1].ID
-			_, err = w.batch(ctx, page)
+			err = lightBatches(ctx, s, page, w.id, 0, func(some []LostRun, _ map[int64]int64) error {
+				_, err := w.batch(ctx, some)
+				return err
+			})
 		}
 		if err != nil {
 			return lost, fmt.Errorf("record lost runs: %w", err)

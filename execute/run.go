@@ -20,6 +20,8 @@ type Run struct {
 	Fence     int64 // grows with every claim of the same execute
 	Instance  int64 // that claimed it
 	Token     int64 // CLAIM_TOKEN of the claim that won it
+
+	ownData int64 // bytes of data in its own row
 }
 
 // Result is how a run ended.
@@ -43,6 +45,7 @@ type runRow struct {
 	Class     sql.NullString `db:"JOB_CLASS"`
 	Data      []byte         `db:"DATA"`
 	DataSize  int64          `db:"DATA_SIZE"`
+	OwnData   int64          `db:"OWN_DATA"`
 	FireTime  int64          `db:"FIRE_TIME"`
 	Attempt   int            `db:"ATTEMPT"`
 	Recovers  sql.NullInt64  `db:"RECOVERS"`
@@ -51,11 +54,12 @@ type runRow struct {
 }
 
 const runColumns = `R.ID, R.JOB_ID, R.EXECUTE_ID, J.JOB_CLASS, R.FIRE_TIME, R.ATTEMPT, R.RECOVERS, R.FENCE, ` + runDataColumns + `,
+       COALESCE(LENGTH(R.JOB_DATA), 0) AS OWN_DATA,
        ` + optionColumns
 
 func (r runRow) run(who Instance) Run {
 	return Run{
 		ID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID.Int64, Class: r.Class.String, Data: r.Data, DataSize: r.DataSize, Options: r.options(),
-		FireTime: time.UnixMilli(r.FireTime), Attempt: r.Attempt, Recovers: r.Recovers.Int64, Fence: r.Fence, Instance: who.ID,
+		FireTime: time.UnixMilli(r.FireTime), Attempt: r.Attempt, Recovers: r.Recovers.Int64, Fence: r.Fence, Instance: who.ID, ownData: r.OwnData,
 	}
 }

@@ -2,11 +2,12 @@ package execute
 
 import (
 	"context"
+	"iter"
 	"time"
 )
 
 const (
-	packetData = 4 << 20     // bytes of data that the runs of one claim may have together, unless it is one run
+	packetData = 4 << 20     // bytes of data that the runs of one statement or packet may have together, unless it is one run
 	claimFor   = time.Second // after which a claim of pending runs leaves the rest for the next one
 
 	weighFirst = 8 // runs whose data is measured by one statement, at first
@@ -17,28 +18,51 @@ const (
 // COALESCE: a run without data of its own is light, however large its job's may be.
 const dataSizeSQL = `SELECT ID, COALESCE(LENGTH(JOB_DATA), 0) AS DATA_SIZE FROM QRTZ_RUN WHERE ID IN (?)`
 
-// lightBatches calls claim with batches of runs, of which each has little data. For a server fetches the whole row, with all
-// its data, whenever it locks or changes it, several times in one claim: 64 runs with 15 MB each took 37 s with locks held. It
-// measures the data before that, without a lock, of as many runs at a time as was quick so far, and ends after claimFor.
-func (s *Store) lightBatches(ctx context.Context, runs []PendingRun, claim func([]PendingRun) error) error {
+// light parts rows into batches of at most so many, of which each has little data in its rows, unless it is one row. For a
+// server fetches the whole row, with all its data, whenever it locks or changes it, several times in one claim: 64 runs with 15
+// MB each took 37 s with locks held.
+func light[T any](rows []T, most int, size func(T) int64) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		begin, sum := 0, int64(0)
+		for i, row := range rows {
+			if own := size(row); i > begin && (i-begin == most || sum+own > packetData) {
+				if !yield(rows[begin:i:i]) {
+					return
+				}
+				begin, sum = i, own
+			} else {
+				sum += own
+			}
+		}
+		if begin < len(rows) {
+			yield(rows[begin:])
+		}
+	}
+}
+
+// lightBatches calls do with light batches of runs, and their sizes. It measures the data before that, without a lock, of as
+// many runs at a time as was quick so far. It ends after a time, if that is not 0.
+func lightBatches[T any](ctx context.Context, s *Store, runs []T, id func(T) int64, limit time.Duration, do func([]T, map[int64]int64) error) error {
 	begin := time.Now()
-	for len(runs) > 0 && time.Since(begin) < claimFor {
+	over := func() bool { return limit > 0 && time.Since(begin) >= limit }
+	for len(runs) > 0 && !over() {
 		some := runs[:min(len(runs), s.weighAtOnce())]
-		sizes, err := s.dataSizes(ctx, some)
+		runs = runs[len(some):]
+		ids := make([]int64, len(some))
+		for i, r := range some {
+			ids[i] = id(r)
+		}
+		sizes, err := s.dataSizes(ctx, ids)
 		if err != nil {
 			return err
 		}
-		runs = runs[len(some):]
-		for len(some) > 0 && time.Since(begin) < claimFor {
-			n, sum := 0, int64(0)
-			for n < len(some) && (n == 0 || sum+sizes[some[n].ID] <= packetData) {
-				sum += sizes[some[n].ID]
-				n++
+		for batch := range light(some, len(some), func(r T) int64 { return sizes[id(r)] }) {
+			if over() {
+				return nil
 			}
-			if err := claim(some[:n]); err != nil {
+			if err := do(batch, sizes); err != nil {
 				return err
 			}
-			some = some[n:]
 		}
 	}
 	return nil
@@ -53,22 +77,18 @@ func (s *Store) weighAtOnce() int {
 }
 
 // dataSizes measures the data of runs, which may mean to read all of it from the server's disk.
-func (s *Store) dataSizes(ctx context.Context, runs []PendingRun) (map[int64]int64, error) {
+func (s *Store) dataSizes(ctx context.Context, ids []int64) (map[int64]int64, error) {
 	var rows []struct {
 		ID   int64 `db:"ID"`
 		Size int64 `db:"DATA_SIZE"`
-	}
-	ids := make([]int64, len(runs))
-	for i, r := range runs {
-		ids[i] = r.ID
 	}
 	begin := time.Now()
 	err := s.selectRows(ctx, s.db, &rows, dataSizeSQL, ids)
 	switch took := time.Since(begin); {
 	case err != nil, took > weighSlow:
-		s.weighing.Store(int64(max(1, len(runs)/4)))
-	case took < weighFast && len(runs) == s.weighAtOnce():
-		s.weighing.Store(int64(min(2*len(runs), carefulBatch)))
+		s.weighing.Store(int64(max(1, len(ids)/4)))
+	case took < weighFast && len(ids) == s.weighAtOnce():
+		s.weighing.Store(int64(min(2*len(ids), carefulBatch)))
 	}
 	sizes := make(map[int64]int64, len(rows))
 	for _, r := range rows {
