@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -18,8 +19,10 @@ import (
 //
 // A call that fails changes nothing, save with ErrCommitUnknown: then nobody can tell yet.
 type Client struct {
-	scheduler *Scheduler
-	tx        *sqlx.Tx // nil: each call has a transaction of its own
+	db       *sqlx.DB
+	executes *execute.Store
+	session  *atomic.Pointer[session] // of the scheduler, while it runs
+	tx       *sqlx.Tx                 // nil: each call has a transaction of its own
 }
 
 // In returns a Client whose calls take effect if and only if tx commits, at any isolation level. It must be a transaction
@@ -28,7 +31,9 @@ type Client struct {
 // retry your whole transaction. A session whose character_set_client is big5, cp932, gb18030, gbk or sjis is
 // refused: in these a quote can hide in a character. charset=utf8mb4 in the DSN is right.
 func (s *Scheduler) In(tx *sql.Tx) *Client {
-	return &Client{scheduler: s, tx: &sqlx.Tx{Tx: tx, Mapper: s.db.Mapper}}
+	c := s.Client
+	c.tx = &sqlx.Tx{Tx: tx, Mapper: s.db.Mapper}
+	return &c
 }
 
 // change makes a change in the caller's transaction, or in one of its own.
@@ -57,7 +62,7 @@ func (c *Client) running() (*session, bool) {
 	if c.tx != nil {
 		return nil, false // not yet
 	}
-	one := c.scheduler.session.Load()
+	one := c.session.Load()
 	return one, one != nil
 }
 
@@ -67,7 +72,7 @@ func (c *Client) pool() *sqlx.DB {
 	if one, ok := c.running(); ok {
 		return one.links.own
 	}
-	return c.scheduler.db
+	return c.db
 }
 
 func (c *Client) wake() {
@@ -90,7 +95,7 @@ func (c *Client) Declare(ctx context.Context, jobs ...Job) error {
 		declarations[i] = d
 	}
 	err := c.change(ctx, "declare", func(tx *sqlx.Tx, now time.Time) error {
-		return c.scheduler.executes.DeclareIn(ctx, tx, now, declarations)
+		return c.executes.DeclareIn(ctx, tx, now, declarations)
 	})
 	if err == nil {
 		c.wake()
@@ -117,11 +122,11 @@ func (c *Client) EnqueueAt(ctx context.Context, job string, data any, at time.Ti
 		if due.IsZero() {
 			due = now
 		}
-		jobID, err := c.scheduler.executes.JobNamed(ctx, tx, job)
+		jobID, err := c.executes.JobNamed(ctx, tx, job)
 		if err != nil {
 			return err
 		}
-		runID, err = c.scheduler.executes.Enqueue(ctx, tx, jobID, raw, due)
+		runID, err = c.executes.Enqueue(ctx, tx, jobID, raw, due)
 		return err
 	})
 	return runID, err
@@ -131,11 +136,11 @@ func (c *Client) EnqueueAt(ctx context.Context, job string, data any, at time.Ti
 // is not EXECUTING stays as it is.
 func (c *Client) Pause(ctx context.Context, job, schedule string) error {
 	return c.change(ctx, "pause", func(tx *sqlx.Tx, now time.Time) error {
-		ids, err := c.scheduler.executes.ExecutesNamed(ctx, tx, job, schedule)
+		ids, err := c.executes.ExecutesNamed(ctx, tx, job, schedule)
 		if err != nil {
 			return err
 		}
-		_, err = c.scheduler.executes.Pause(ctx, tx, now, ids...)
+		_, err = c.executes.Pause(ctx, tx, now, ids...)
 		return err
 	})
 }
@@ -144,11 +149,11 @@ func (c *Client) Pause(ctx context.Context, job, schedule string) error {
 // never started. What was due in the pause is passed over.
 func (c *Client) Resume(ctx context.Context, job, schedule string) error {
 	err := c.change(ctx, "resume", func(tx *sqlx.Tx, now time.Time) error {
-		ids, err := c.scheduler.executes.ExecutesNamed(ctx, tx, job, schedule)
+		ids, err := c.executes.ExecutesNamed(ctx, tx, job, schedule)
 		if err != nil {
 			return err
 		}
-		_, err = c.scheduler.executes.Resume(ctx, tx, now, ids...)
+		_, err = c.executes.Resume(ctx, tx, now, ids...)
 		return err
 	})
 	if err == nil {
@@ -160,11 +165,11 @@ func (c *Client) Resume(ctx context.Context, job, schedule string) error {
 // Delete deletes a job and its schedules. What is RUNNING continues, what is PENDING is CANCELLED, and the history stays.
 func (c *Client) Delete(ctx context.Context, job string) error {
 	return c.change(ctx, "delete", func(tx *sqlx.Tx, now time.Time) error {
-		id, err := c.scheduler.executes.JobNamed(ctx, tx, job)
+		id, err := c.executes.JobNamed(ctx, tx, job)
 		if err != nil {
 			return err
 		}
-		return c.scheduler.executes.DeleteJob(ctx, tx, now, id)
+		return c.executes.DeleteJob(ctx, tx, now, id)
 	})
 }
 
@@ -172,7 +177,7 @@ func (c *Client) Delete(ctx context.Context, job string) error {
 // runs in this process, within a second elsewhere. ErrNotFound and ErrWrongState say that there is nothing to cancel.
 func (c *Client) Cancel(ctx context.Context, runID int64) error {
 	err := c.change(ctx, "cancel", func(tx *sqlx.Tx, now time.Time) error {
-		return c.scheduler.executes.Cancel(ctx, tx, now, runID)
+		return c.executes.Cancel(ctx, tx, now, runID)
 	})
 	if one, ok := c.running(); ok && err == nil {
 		one.active.cancel(runID)
@@ -184,7 +189,7 @@ func (c *Client) Cancel(ctx context.Context, runID int64) error {
 // ErrNotFound and ErrWrongState say why it cannot be.
 func (c *Client) Retry(ctx context.Context, runID int64) (newID int64, err error) {
 	err = c.change(ctx, "retry", func(tx *sqlx.Tx, now time.Time) error {
-		newID, err = c.scheduler.executes.Retry(ctx, tx, now, runID)
+		newID, err = c.executes.Retry(ctx, tx, now, runID)
 		return err
 	})
 	return newID, err

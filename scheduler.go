@@ -19,15 +19,12 @@ import (
 
 // Scheduler runs the schedules of one app in this process, together with the app's other nodes.
 type Scheduler struct {
-	Client
+	Client // whose session is set while this is busy
 
 	cfg      Config
-	db       *sqlx.DB
 	handlers map[string]handler
 	pool     *pool.Pool
-	executes *execute.Store
-	busy     atomic.Bool             // Run runs, or a Manual drives it
-	session  atomic.Pointer[session] // while it is busy
+	busy     atomic.Bool // Run runs, or a Manual drives it
 }
 
 // Open returns a scheduler on the caller's database, which stays the caller's to close. It does not connect yet.
@@ -37,15 +34,12 @@ func Open(db *sql.DB, cfg Config) (*Scheduler, error) {
 	}
 	cfg = cfg.withDefaults()
 	dbx, prefix := sqlx.NewDb(db, "mysql"), schema.Prefix(cfg.Prefix)
-	s := &Scheduler{
+	return &Scheduler{
+		Client:   Client{db: dbx, executes: execute.NewStore(dbx, prefix, cfg.App), session: &atomic.Pointer[session]{}},
 		cfg:      cfg,
-		db:       dbx,
 		handlers: map[string]handler{},
 		pool:     pool.New(cfg.Workers),
-		executes: execute.NewStore(dbx, prefix, cfg.App),
-	}
-	s.Client = Client{scheduler: s}
-	return s, nil
+	}, nil
 }
 
 // Migrate creates the QRTZ_ tables or brings them to the version this program needs. An installation of the

@@ -331,7 +331,7 @@ func TestTheLeaseIsOverAtOnce(t *testing.T) {
 	assert.False(t, m.Holds(0))
 }
 
-// What cannot be settled does not keep a fenced process from joining again for longer than Timeout.
+// What cannot be handed back does not keep a fenced process from joining again for longer than Timeout.
 func TestJoiningAgainDoesNotWaitForEver(t *testing.T) {
 	db := newDB(t)
 	m, _ := joined(t, db, "n")

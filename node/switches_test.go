@@ -60,7 +60,7 @@ func TestSyncSwitches(t *testing.T) {
 	assert.Equal(t, [3]string{"Y", "Y", "Y"}, sync3(t, db))
 }
 
-// An operator starts a node by hand that the app's stop has marked. A later stop of that node is the
+// An operator starts a node by SQL that the app's stop has marked. A later stop of that node is the
 // operator's: the mark must not start it again.
 func TestAMarkIsForgotten(t *testing.T) {
 	db := newDB(t)

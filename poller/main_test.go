@@ -333,7 +333,7 @@ func (b *bench) start() {
 	b.stop = sync.OnceFunc(func() { cancel(); <-done })
 }
 
-// rest lets time pass, and everything settle.
+// rest lets time pass, and everything come to rest.
 func rest(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
