@@ -5,9 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/qrtz-go/qrtz/node"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -65,4 +67,32 @@ func open(ctx context.Context, db *sqlx.DB, n int) error {
 		conns = append(conns, c)
 	}
 	return nil
+}
+
+// meetFor is how long the caller's connections may take to show what the scheduler's own have written: they may lead to
+// another server of a Galera cluster.
+const meetFor = 5 * time.Second
+
+// meet finds out whether the caller's connections lead to the database that the scheduler's own lead to (Config.DSN): to the one
+// that holds the heartbeat of this instance. Otherwise what is declared and enqueued by the ones would never be seen by the others.
+func (s *session) meet(ctx context.Context, callers *sqlx.DB) error {
+	if s.cfg.DSN == "" {
+		return nil
+	}
+	nodes, begin := node.NewStore(callers, schema.Prefix(s.cfg.Prefix), s.cfg.App), time.Now()
+	for {
+		seen, err := nodes.Sees(ctx, s.member.Self().ID)
+		if err != nil || seen {
+			return err
+		}
+		if time.Since(begin) > min(meetFor, s.cfg.NodeTimeout/2) {
+			return fmt.Errorf("the *sql.DB given to Open leads to %s, Config.DSN to %s: there, this node has joined, and the *sql.DB does not show it; "+
+				"both must lead to the same database", schema.Where(ctx, callers), schema.Where(ctx, s.links.own))
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
