@@ -71,7 +71,7 @@ func (j *judge) tardy(accounts []*account) (found []finding) {
 func (t *torture) shouldBeOnTime(a *account, from, until time.Time) bool {
 	catchUp := from.Add(-t.pace.misfireAfter() - 2*t.pace.misfireInterval())
 	if t.serverDown.touch(catchUp, until) || t.changing.touch(from, until) || t.clock.stepped(catchUp, a.startedAt()) || t.clock.skipped(a.fire()) ||
-		t.crowds.touch(from, until) ||
+		t.crowds.touch(from, until) || t.nobodyWas(a.app, catchUp, from) ||
 		t.locks.onExecute(a.app, a.Execute, from, until) || from.Before(t.from) {
 		return false
 	}
@@ -90,6 +90,17 @@ func (t *torture) shouldBeOnTime(a *account, from, until time.Time) bool {
 		}
 	}
 	return able >= enough
+}
+
+// nobodyWas tells whether between two times there was a second in which something was wrong with each worker of an app. The
+// first that is back has then to catch up, as after a standstill of the server.
+func (t *torture) nobodyWas(app string, from, until time.Time) bool {
+	for ; from.Before(until); from = from.Add(time.Second) {
+		if !slices.ContainsFunc(t.placesOf(app), func(p *process) bool { return t.well(p, from, from.Add(time.Second)) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // hasJoined tells whether a process had joined the cluster by a time, in any of its lives.
