@@ -66,7 +66,19 @@ func (p *Program) Log() string { return p.log.String() }
 // Await waits until it has logged a text.
 func (p *Program) Await(text string) {
 	p.tb.Helper()
-	require.Eventually(p.tb, func() bool { return strings.Contains(p.Log(), text) }, patience, 10*time.Millisecond, "to log %q", text)
+	p.await(text, 0)
+}
+
+// AwaitAnother waits until it logs a text from now on.
+func (p *Program) AwaitAnother(text string) {
+	p.tb.Helper()
+	p.await(text, strings.Count(p.Log(), text))
+}
+
+// await waits until it has logged a text more than n times.
+func (p *Program) await(text string, n int) {
+	p.tb.Helper()
+	require.Eventually(p.tb, func() bool { return strings.Count(p.Log(), text) > n }, patience, 10*time.Millisecond, "to log %q", text)
 }
 
 // Stop sends it SIGTERM, and expects it to end without an error.
