@@ -1,5 +1,5 @@
 // Hello greets the world every two seconds, on any number of processes that share one database: the program of the
-// README. It shows how a program opens a scheduler, registers a handler, declares a job, and stops in order on SIGTERM
+// README. It shows how a program opens a scheduler, registers a handler, declares a job, and stops cleanly on SIGTERM
 // or Ctrl-C. Run it with "make examples/hello", or with QRTZ_DSN set and "go run ./examples/hello".
 package main
 
