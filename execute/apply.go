@@ -198,7 +198,7 @@ func (s *Store) giveUp(ctx context.Context, from State, refused []RefusedMove, o
 	}
 	for _, r := range refused {
 		why := text.Clip(text.ASCII("the server refuses its next state: "+r.Err.Error()), 500)
-		if err := s.execAlone(ctx, giveUpSQL, why, r.Execute.ID, from); err != nil {
+		if err := s.db.Write(ctx, giveUpSQL, why, r.Execute.ID, from); err != nil {
 			return fmt.Errorf("set execute %d to ERROR: %w", r.Execute.ID, err)
 		}
 	}
@@ -245,65 +245,34 @@ func (s *Store) applyPacket(ctx context.Context, t terms, moves []Move, careful 
 	for i, m := range moves {
 		ids[i] = m.Execute.ID
 	}
-	err := schema.InPacket(ctx, s.db, func(p *schema.Packet) error {
+	err := s.db.InPacket(ctx, func(p *schema.Packet) error {
 		token, won = rand.Int64(), &winnings{}
 		for i := range moves {
 			moves[i].token = token
 		}
-		build := packetBuilder{s, p, nil}
 		free := ""
 		if careful {
-			build.exec(freeSQL, ids)
+			p.Exec(freeSQL, ids)
 			free = freeMoves
 		}
 		update, args := s.guardedUpdate(t, token, free, moves)
 		p.Exec(update, args...)
-		build.record(t.who, token, ids, moves)
-		build.readBack(won, token, ids, moves)
+		s.record(p, t.who, token, ids, moves)
+		readBack(p, won, token, ids, moves)
 		clock = ClockReading{Sent: time.Now()}
 		p.Then(clock.scan, `SELECT `+schema.NowSQL)
-		build.readJobs(won, moves)
-		return build.err
+		readJobs(p, won, moves)
+		return nil
 	})
 	if errors.Is(err, schema.ErrCommitUnknown) {
 		return Applied{InDoubt: moves}, err
 	}
 	if err != nil {
-		return Applied{}, schema.ExplainNoID(err, s.prefix, "QRTZ_RUN")
+		return Applied{}, schema.ExplainNoID(err, s.db.Prefix, "QRTZ_RUN")
 	}
 	applied, later := s.started(ctx, t.who, moves, won)
 	applied.Clock, applied.later = clock, errors.Join(applied.later, later)
 	return applied, nil
-}
-
-// packetBuilder adds statements with IN (?) to a packet, and keeps the first error.
-type packetBuilder struct {
-	s   *Store
-	p   *schema.Packet
-	err error
-}
-
-func (b *packetBuilder) in(query string, args []any) (string, []any) {
-	expanded, all, err := sqlx.In(b.s.prefix.SQL(query), args...)
-	if err != nil && b.err == nil {
-		b.err = err
-	}
-	return expanded, all
-}
-
-func (b *packetBuilder) exec(query string, args ...any) {
-	query, args = b.in(query, args)
-	b.p.Exec(query, args...)
-}
-
-func (b *packetBuilder) sel(scan func(*sqlx.Rows) error, query string, args ...any) {
-	query, args = b.in(query, args)
-	b.p.Select(scan, query, args...)
-}
-
-func (b *packetBuilder) then(scan func(*sqlx.Rows) error, query string, args ...any) {
-	query, args = b.in(query, args)
-	b.p.Then(scan, query, args...)
 }
 
 func (s *Store) guardedUpdate(t terms, token int64, free string, moves []Move) (query string, args []any) {
@@ -320,5 +289,5 @@ func (s *Store) guardedUpdate(t terms, token int64, free string, moves []Move) (
 		app = appOnSQL
 	}
 	args = append(args, int64(mostFired), t.from, t.who.HostIP, t.who.HostName, token, s.app, t.who.HostIP, t.who.ID, t.from)
-	return s.prefix.SQL(fmt.Sprintf(guardedUpdateSQL, app, table, free)), args
+	return fmt.Sprintf(guardedUpdateSQL, app, table, free), args
 }

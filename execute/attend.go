@@ -58,7 +58,7 @@ func (s *Store) Attend(ctx context.Context, news []Underway, asked []int64) (a A
 		unsaid(left...)
 	}
 	if len(asked) > 0 {
-		err = errors.Join(err, s.selectRows(ctx, s.db, &a.Cancel, toCancelSQL, asked))
+		err = errors.Join(err, s.db.Select(ctx, &a.Cancel, toCancelSQL, asked))
 	}
 	if err != nil {
 		return a, fmt.Errorf("attend to runs: %w", err)
@@ -72,7 +72,7 @@ func (s *Store) writeNews(ctx context.Context, news []Underway) error {
 		rows = append(rows, u.Run.ID, u.Run.Instance, u.Run.Fence, u.Started.UnixMilli(), percent(u.Progress), message(u.Message))
 	}
 	table, args := values(rows, "ID", "HOLDER", "CLAIM", "STARTED", "PERCENT", "MESSAGE1")
-	_, err := s.db.ExecContext(ctx, s.prefix.SQL(fmt.Sprintf(attendSQL, table)), args...)
+	_, err := s.db.ExecOnce(ctx, fmt.Sprintf(attendSQL, table), args...)
 	return err
 }
 

@@ -22,7 +22,7 @@ func (s *Store) blockers(ctx context.Context) string {
 		Account string `db:"ACCOUNT"`
 		Client  string `db:"CLIENT"`
 	}
-	if err := s.db.SelectContext(ctx, &open, blockersSQL); err != nil || len(open) == 0 {
+	if err := s.db.DB.SelectContext(ctx, &open, blockersSQL); err != nil || len(open) == 0 {
 		return "" // it is only to help
 	}
 	names := make([]string, len(open))

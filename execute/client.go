@@ -31,9 +31,9 @@ INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME, STATE, AVAILABLE_AT, JOB_D
 // found the job in the app (JobNamed, CheckJob). If the job is deleted meanwhile, the misfire handler cancels the run.
 func (s *Store) Enqueue(ctx context.Context, tx *sqlx.Tx, jobID int64, data []byte, at time.Time) (runID int64, err error) {
 	due := at.UnixMilli()
-	done, err := tx.ExecContext(ctx, s.prefix.SQL(enqueueSQL), s.app, jobID, due, due, sql.NullString{String: string(data), Valid: data != nil})
+	done, err := s.db.On(tx).Exec(ctx, enqueueSQL, s.app, jobID, due, due, sql.NullString{String: string(data), Valid: data != nil})
 	if err != nil {
-		return 0, schema.ExplainNoID(err, s.prefix, "QRTZ_RUN")
+		return 0, schema.ExplainNoID(err, s.db.Prefix, "QRTZ_RUN")
 	}
 	return done.LastInsertId()
 }
@@ -56,11 +56,11 @@ UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID
 func (s *Store) cancelPendingOf(ctx context.Context, tx *sqlx.Tx, now time.Time, query string, id int64, why string) error {
 	for after := int64(math.MinInt64); ; {
 		var ids []int64
-		err := s.selectRows(ctx, tx, &ids, query, id, s.app, after, cleanPage)
+		err := s.db.On(tx).Select(ctx, &ids, query, id, s.app, after, cleanPage)
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		if err := s.byKey(ctx, tx, cancelPendingOfSQL, ids, now.UnixMilli(), why); err != nil {
+		if err := s.byKey(ctx, s.db.On(tx), cancelPendingOfSQL, ids, now.UnixMilli(), why); err != nil {
 			return err
 		}
 		after = ids[len(ids)-1]
@@ -84,9 +84,9 @@ func (s *Store) Cancel(ctx context.Context, tx *sqlx.Tx, now time.Time, runID in
 	}
 	switch state {
 	case Pending:
-		_, err = tx.ExecContext(ctx, s.prefix.SQL(cancelPendingSQL), now.UnixMilli(), runID)
+		_, err = s.db.On(tx).Exec(ctx, cancelPendingSQL, now.UnixMilli(), runID)
 	case Running:
-		_, err = tx.ExecContext(ctx, s.prefix.SQL(askToCancelSQL), now.UnixMilli(), runID)
+		_, err = s.db.On(tx).Exec(ctx, askToCancelSQL, now.UnixMilli(), runID)
 	default:
 		err = fmt.Errorf("%w: run %d is %s; only a PENDING or RUNNING run can be cancelled", ErrWrongState, runID, state)
 	}
@@ -94,7 +94,7 @@ func (s *Store) Cancel(ctx context.Context, tx *sqlx.Tx, now time.Time, runID in
 }
 
 func (s *Store) lockRun(ctx context.Context, tx *sqlx.Tx, runID int64) (state RunState, err error) {
-	err = tx.GetContext(ctx, &state, s.prefix.SQL(lockRunSQL), runID, s.app)
+	err = s.db.On(tx).Get(ctx, &state, lockRunSQL, runID, s.app)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", fmt.Errorf("%w: app %q has no run %d on record", ErrNotFound, s.app, runID)
 	}
@@ -116,12 +116,12 @@ func (s *Store) Retry(ctx context.Context, tx *sqlx.Tx, now time.Time, runID int
 	if state != Failed && state != Lost && state != Cancelled {
 		return 0, fmt.Errorf("%w: run %d is %s; only a FAILED, LOST or CANCELLED run can be tried again", ErrWrongState, runID, state)
 	}
-	done, err := tx.ExecContext(ctx, s.prefix.SQL(retryRunSQL), now.UnixMilli(), runID)
+	done, err := s.db.On(tx).Exec(ctx, retryRunSQL, now.UnixMilli(), runID)
 	if schema.Duplicate(err) {
 		return 0, fmt.Errorf("%w: run %d has been tried again already", ErrWrongState, runID)
 	}
 	if err != nil {
-		return 0, schema.ExplainNoID(err, s.prefix, "QRTZ_RUN")
+		return 0, schema.ExplainNoID(err, s.db.Prefix, "QRTZ_RUN")
 	}
 	if n, err := done.RowsAffected(); err != nil || n == 0 {
 		return 0, errors.Join(err, fmt.Errorf("%w: the job of run %d has been deleted", ErrNotFound, runID))

@@ -193,7 +193,7 @@ func (s *Store) mend(ctx context.Context, r Result, refusal error) (done int, st
 // alone carries out one statement, outside a transaction.
 func (s *Store) alone(ctx context.Context, statement func([]Result) (string, []any), results []Result) (done int, err error) {
 	query, args := statement(results)
-	result, err := s.db.ExecContext(ctx, query, args...)
+	result, err := s.db.ExecOnce(ctx, query, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -221,7 +221,7 @@ func (s *Store) finish(results []Result) (query string, args []any) {
 			message(r.Message), percent(r.Progress))
 	}
 	table, args := values(rows, "ID", "HOLDER", "CLAIM", "STATE1", "STARTED", "FINISHED", "MESSAGE1", "PERCENT")
-	return s.prefix.SQL(fmt.Sprintf(finishSQL, table)), args
+	return fmt.Sprintf(finishSQL, table), args
 }
 
 func message(m string) sql.NullString {
@@ -234,7 +234,7 @@ const dropSQL = `DELETE R FROM %s V STRAIGHT_JOIN ` + runByID + ` WHERE ` + held
 
 func (s *Store) drop(results []Result) (query string, args []any) {
 	table, args := claimsOf(results)
-	return s.prefix.SQL(fmt.Sprintf(dropSQL, table)), args
+	return fmt.Sprintf(dropSQL, table), args
 }
 
 // claimsOf is what tells the runs of results as they were claimed.
@@ -272,7 +272,7 @@ func (s *Store) retry(ctx context.Context, results []Result) (done int, err erro
 			drop = append(drop, r)
 		}
 	}
-	err = schema.InPacket(ctx, s.db, func(p *schema.Packet) error {
+	err = s.db.InPacket(ctx, func(p *schema.Packet) error {
 		done = 0
 		count := func(rows *sqlx.Rows) error {
 			done++
@@ -280,9 +280,9 @@ func (s *Store) retry(ctx context.Context, results []Result) (done int, err erro
 			return rows.Scan(&id)
 		}
 		table, args := claimsOf(results)
-		p.Select(count, s.prefix.SQL(fmt.Sprintf(lockHeldSQL, table)), args...)
+		p.Select(count, fmt.Sprintf(lockHeldSQL, table), args...)
 		table, args = values(next, "ID", "HOLDER", "CLAIM", "AVAILABLE")
-		p.Exec(s.prefix.SQL(fmt.Sprintf(retrySQL, table)), args...)
+		p.Exec(fmt.Sprintf(retrySQL, table), args...)
 		if len(keep) > 0 {
 			query, args := s.finish(keep)
 			p.Exec(query, args...)

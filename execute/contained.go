@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -29,7 +27,7 @@ func (s *Store) writeEach(ctx context.Context, table string, ids []int64, write 
 	case schema.Locked(wait):
 		return s.writeUnlocked(ctx, table, ids, write)
 	case schema.RowFault(err) && len(ids) == 1:
-		return nil, fmt.Errorf("row %d of %s: %w", ids[0], s.prefix.SQL(table), err)
+		return nil, fmt.Errorf("row %d of %s: %w", ids[0], s.db.Prefix.SQL(table), err)
 	case schema.RowFault(err):
 		return s.writeHalves(ctx, table, ids, write)
 	}
@@ -52,7 +50,7 @@ func (s *Store) writeUnlocked(ctx context.Context, table string, ids []int64, wr
 	var free []int64
 	rows, args := values(anys(ids), "ID")
 	query := `SELECT R.ID FROM ` + rows + ` V STRAIGHT_JOIN ` + table + ` R FORCE INDEX (PRIMARY) ON R.ID = V.ID FOR UPDATE SKIP LOCKED`
-	if err := s.db.SelectContext(ctx, &free, s.prefix.SQL(query), args...); err != nil {
+	if err := s.db.Select(ctx, &free, query, args...); err != nil {
 		return s.writeHalves(ctx, table, ids, write)
 	}
 	slices.Sort(free)
@@ -69,9 +67,9 @@ func (s *Store) writeUnlocked(ctx context.Context, table string, ids []int64, wr
 
 // byKey runs a statement whose %s is a table of ids, joined first, so that the rows are looked up by their primary keys:
 // of a small table WHERE ID IN (…) reads, and so waits for, other rows, too.
-func (s *Store) byKey(ctx context.Context, e sqlx.ExecerContext, query string, ids []int64, args ...any) error {
+func (s *Store) byKey(ctx context.Context, e schema.Execer, query string, ids []int64, args ...any) error {
 	rows, keys := values(anys(ids), "ID")
-	_, err := e.ExecContext(ctx, s.prefix.SQL(fmt.Sprintf(query, rows)), append(keys, args...)...)
+	_, err := e.Exec(ctx, fmt.Sprintf(query, rows), append(keys, args...)...)
 	return err
 }
 

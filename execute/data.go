@@ -42,7 +42,7 @@ func (s *Store) Data(ctx context.Context, r Run, most int64) (data []byte, size 
 		Size int64  `db:"DATA_SIZE"`
 		Data []byte `db:"DATA"`
 	}
-	switch err := s.db.GetContext(ctx, &row, s.prefix.SQL(query), most, id); {
+	switch err := s.db.Get(ctx, &row, query, most, id); {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, 0, ErrNoData
 	case err != nil:

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
-
-	"github.com/qrtz-go/qrtz/schema"
 )
 
 const (
@@ -82,7 +80,7 @@ func (s DeclaredSchedule) validate() error {
 
 // Declare is DeclareIn in a transaction of its own.
 func (s *Store) Declare(ctx context.Context, now time.Time, declarations []Declaration) error {
-	return schema.InTx(ctx, s.db, func(tx *sqlx.Tx) error { return s.DeclareIn(ctx, tx, now, declarations) })
+	return s.db.InTx(ctx, func(tx *sqlx.Tx) error { return s.DeclareIn(ctx, tx, now, declarations) })
 }
 
 // DeclareIn makes the stored jobs what the declarations say, all or none. What is as declared stays
@@ -124,7 +122,7 @@ func (s *Store) declare(ctx context.Context, tx *sqlx.Tx, now time.Time, d Decla
 	data := sql.NullString{String: string(d.Data), Valid: d.Data != nil}
 	description := sql.NullString{String: d.Description, Valid: d.Description != ""}
 	columns := append([]any{now.UnixMilli(), d.Class, data, description}, d.Options.columns()...)
-	if _, err := tx.ExecContext(ctx, s.prefix.SQL(addJobSQL), append([]any{s.app, d.Name}, columns...)...); err != nil {
+	if _, err := s.db.On(tx).Exec(ctx, addJobSQL, append([]any{s.app, d.Name}, columns...)...); err != nil {
 		return err
 	}
 	var job struct {
@@ -135,14 +133,14 @@ func (s *Store) declare(ctx context.Context, tx *sqlx.Tx, now time.Time, d Decla
 		Description sql.NullString `db:"JOB_DESCRIPTION"`
 		optionRow
 	}
-	if err := tx.GetContext(ctx, &job, s.prefix.SQL(readJobSQL), s.app, d.Name); err != nil {
+	if err := s.db.On(tx).Get(ctx, &job, readJobSQL, s.app, d.Name); err != nil {
 		return err
 	}
 	if job.Name != d.Name { // what the collation takes for one name, such as two that differ in case
 		return fmt.Errorf("its name is that of another job, %q, to the server (job %d): choose one of the two names", job.Name, job.ID)
 	}
 	if job.Class != d.Class || job.Data != data || job.Description != description || job.options() != d.Options {
-		if _, err := tx.ExecContext(ctx, s.prefix.SQL(changeJobSQL), append(columns, job.ID)...); err != nil {
+		if _, err := s.db.On(tx).Exec(ctx, changeJobSQL, append(columns, job.ID)...); err != nil {
 			return err
 		}
 	}
@@ -169,7 +167,7 @@ type declaredRow struct {
 
 func (s *Store) declareSchedules(ctx context.Context, tx *sqlx.Tx, now time.Time, jobID int64, schedules []DeclaredSchedule) error {
 	var stored []declaredRow
-	if err := tx.SelectContext(ctx, &stored, s.prefix.SQL(readDeclaredSQL), jobID); err != nil {
+	if err := s.db.On(tx).Select(ctx, &stored, readDeclaredSQL, jobID); err != nil {
 		return err
 	}
 	left := map[string]declaredRow{}
@@ -190,7 +188,7 @@ func (s *Store) declareSchedules(ctx context.Context, tx *sqlx.Tx, now time.Time
 		}
 	}
 	for _, r := range left {
-		if _, err := tx.ExecContext(ctx, s.prefix.SQL(retireSQL), r.ID); err != nil {
+		if _, err := s.db.On(tx).Exec(ctx, retireSQL, r.ID); err != nil {
 			return fmt.Errorf("retire schedule %q: %w", r.Name, err)
 		}
 	}
@@ -215,7 +213,7 @@ func (s *Store) addSchedule(ctx context.Context, tx *sqlx.Tx, now time.Time, job
 		state = Complete
 	}
 	args := append([]any{jobID, s.app, d.Name, d.Spec.Kind, state}, specColumns(d)...)
-	_, err = tx.ExecContext(ctx, s.prefix.SQL(addScheduleSQL), append(args, nextMillis(next))...)
+	_, err = s.db.On(tx).Exec(ctx, addScheduleSQL, append(args, nextMillis(next))...)
 	return err
 }
 
@@ -255,7 +253,7 @@ func (s *Store) changeSchedule(ctx context.Context, tx *sqlx.Tx, now time.Time, 
 		}
 	}
 	args := append([]any{d.Spec.Kind, state}, specColumns(d)...)
-	_, err = tx.ExecContext(ctx, s.prefix.SQL(changeScheduleSQL), append(args, nextMillis(next), e.Fired, old.ID)...)
+	_, err = s.db.On(tx).Exec(ctx, changeScheduleSQL, append(args, nextMillis(next), e.Fired, old.ID)...)
 	return err
 }
 

@@ -80,11 +80,7 @@ func (s *Store) due(ctx context.Context, from, until time.Time, mayBe func(int64
 
 // stream hands the rows of a query that may hold IN (?) to f one by one, as they arrive.
 func (s *Store) stream(ctx context.Context, f func(*sqlx.Rows) error, query string, args ...any) error {
-	query, args, err := sqlx.In(s.prefix.SQL(query), args...)
-	if err != nil {
-		return err
-	}
-	rows, err := s.db.QueryxContext(ctx, query, args...)
+	rows, err := s.db.Query(ctx, query, args...)
 	if err != nil {
 		return err
 	}
@@ -187,7 +183,7 @@ func (s *Store) Broken(ctx context.Context, after int64, limit int) ([]*Execute,
 
 func (s *Store) read(ctx context.Context, query string, args ...any) ([]*Execute, error) {
 	var rows []row
-	if err := s.selectRows(ctx, s.db, &rows, query, args...); err != nil {
+	if err := s.db.Select(ctx, &rows, query, args...); err != nil {
 		return nil, fmt.Errorf("read executes: %w", err)
 	}
 	all := make([]*Execute, len(rows))
@@ -244,13 +240,7 @@ func (s *Store) Glance(ctx context.Context, l Look) (Glance, error) {
 		classes = []string{""} // IN () is no SQL
 	}
 	var g []Glance
-	err := s.selectRows(ctx, s.db, &g, glanceSQL,
-		s.app, s.app, l.HostIP,
-		s.app, l.From.UnixMilli(), l.Until.UnixMilli(), classes,
-		s.app, classes, s.app, classes,
-		s.app,
-		s.app, l.Now.UnixMilli(), classes,
-		s.app, l.Since.UnixMilli(), s.app)
+	err := s.db.Select(ctx, &g, glanceSQL, s.app, s.app, l.HostIP, s.app, l.From.UnixMilli(), l.Until.UnixMilli(), classes, s.app, classes, s.app, classes, s.app, s.app, l.Now.UnixMilli(), classes, s.app, l.Since.UnixMilli(), s.app)
 	if err != nil {
 		return Glance{}, fmt.Errorf("glance: %w", err)
 	}
@@ -302,7 +292,7 @@ func (s *Store) tidy(ctx context.Context, write func(ids []int64) error, query s
 	var problems []error
 	for after, pages := int64(math.MinInt64), 0; pages < tidyPages && ctx.Err() == nil; pages++ {
 		var ids []int64
-		if err := s.selectRows(ctx, s.db, &ids, query, s.app, after, tidyPage); err != nil || len(ids) == 0 {
+		if err := s.db.Select(ctx, &ids, query, s.app, after, tidyPage); err != nil || len(ids) == 0 {
 			return errors.Join(append(problems, err)...)
 		}
 		_, err := s.writeEach(ctx, `QRTZ_EXECUTE`, ids, write)
@@ -328,7 +318,7 @@ func (s *Store) NextDue(ctx context.Context, classes []string, now time.Time) (t
 		return time.Time{}, nil
 	}
 	var due []sql.NullInt64
-	err := s.selectRows(ctx, s.db, &due, nextDueSQL, s.app, now.UnixMilli(), classes, s.app, now.UnixMilli(), classes)
+	err := s.db.Select(ctx, &due, nextDueSQL, s.app, now.UnixMilli(), classes, s.app, now.UnixMilli(), classes)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("read what is due next: %w", err)
 	}

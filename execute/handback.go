@@ -39,7 +39,7 @@ func (s *Store) HandBack(ctx context.Context, runs []Run) (again []Run, err erro
 			rows = append(rows, r.ID, r.Token, r.Instance, r.Fence)
 		}
 		table, args := values(rows, "ID", "TOKEN", "HOLDER", "FENCE0")
-		if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(fmt.Sprintf(handBackSQL, table)), args...); err != nil {
+		if _, err := s.db.Exec(ctx, fmt.Sprintf(handBackSQL, table), args...); err != nil {
 			return append(again, free[done:]...), fmt.Errorf("hand back runs: %w", err)
 		}
 		done += len(some)
@@ -61,10 +61,10 @@ func heldApart[T any](ctx context.Context, s *Store, runs []T, id func(T) int64)
 		ids[i] = id(r)
 	}
 	var present, unlocked []int64
-	if err := s.selectRows(ctx, s.db, &present, presentSQL, ids); err != nil {
+	if err := s.db.Select(ctx, &present, presentSQL, ids); err != nil {
 		return nil, nil, err
 	}
-	if err := s.selectRows(ctx, s.db, &unlocked, unlockedSQL, ids); err != nil {
+	if err := s.db.Select(ctx, &unlocked, unlockedSQL, ids); err != nil {
 		return nil, nil, err
 	}
 	for _, r := range runs {
@@ -141,7 +141,7 @@ SELECT R.ID, R.EXECUTE_ID FROM %s F
 // unlocked are those of some claims of which nobody has locked the execute, or a run.
 func (s *Store) unlocked(ctx context.Context, claims []Move) (free []Move, err error) {
 	var ids []int64
-	if err := s.selectRows(ctx, s.db, &ids, unlockedExecutesSQL, executeIDs(claims)); err != nil {
+	if err := s.db.Select(ctx, &ids, unlockedExecutesSQL, executeIDs(claims)); err != nil {
 		return nil, err
 	}
 	held, err := s.withLockedRuns(ctx, claims)
@@ -163,7 +163,7 @@ func (s *Store) withLockedRuns(ctx context.Context, claims []Move) (executes []i
 		ID        int64 `db:"ID"`
 		ExecuteID int64 `db:"EXECUTE_ID"`
 	}
-	if err := s.selectRows(ctx, s.db, &runs, fmt.Sprintf(runsOfFiresSQL, table), args...); err != nil || len(runs) == 0 {
+	if err := s.db.Select(ctx, &runs, fmt.Sprintf(runsOfFiresSQL, table), args...); err != nil || len(runs) == 0 {
 		return nil, err
 	}
 	ids := make([]int64, len(runs))
@@ -171,7 +171,7 @@ func (s *Store) withLockedRuns(ctx context.Context, claims []Move) (executes []i
 		ids[i] = r.ID
 	}
 	var free []int64
-	if err := s.selectRows(ctx, s.db, &free, unlockedSQL, ids); err != nil {
+	if err := s.db.Select(ctx, &free, unlockedSQL, ids); err != nil {
 		return nil, err
 	}
 	for _, r := range runs {
@@ -214,13 +214,12 @@ func (s *Store) handBackFires(ctx context.Context, who Instance, claims []Move) 
 	ids := executeIDs(claims)
 	table, args := firesOf(claims)
 	tokens, tokenArgs := tokensOf(claims)
-	return schema.InPacket(ctx, s.db, func(p *schema.Packet) error {
-		build := packetBuilder{s, p, nil}
-		build.sel(func(*sqlx.Rows) error { return nil }, lockExecutesSQL, ids)
-		p.Exec(s.prefix.SQL(fmt.Sprintf(insertRowlessSQL, table)), slices.Concat([]any{s.app}, args)...)
-		p.Exec(s.prefix.SQL(fmt.Sprintf(handBackFiresSQL, table)), append(slices.Clone(args), who.ID)...)
-		p.Exec(s.prefix.SQL(fmt.Sprintf(forestallSQL, tokens)), append(slices.Clone(tokenArgs), rand.Int64())...)
-		return build.err
+	return s.db.InPacket(ctx, func(p *schema.Packet) error {
+		p.Select(func(*sqlx.Rows) error { return nil }, lockExecutesSQL, ids)
+		p.Exec(fmt.Sprintf(insertRowlessSQL, table), slices.Concat([]any{s.app}, args)...)
+		p.Exec(fmt.Sprintf(handBackFiresSQL, table), append(slices.Clone(args), who.ID)...)
+		p.Exec(fmt.Sprintf(forestallSQL, tokens), append(slices.Clone(tokenArgs), rand.Int64())...)
+		return nil
 	})
 }
 
@@ -243,7 +242,7 @@ func (s *Store) HandBackPending(ctx context.Context, who Instance, runs []Pendin
 			rows = append(rows, r.ID, r.token, r.fence)
 		}
 		table, args := values(rows, "ID", "TOKEN", "FENCE0")
-		if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(fmt.Sprintf(handBackPendingSQL, table)), append(args, who.ID)...); err != nil {
+		if _, err := s.db.Exec(ctx, fmt.Sprintf(handBackPendingSQL, table), append(args, who.ID)...); err != nil {
 			return append(again, free[done:]...), fmt.Errorf("hand back pending runs: %w", err)
 		}
 		done += len(some)

@@ -89,7 +89,7 @@ func (s *Store) CleanHistory(ctx context.Context, now time.Time) (deleted int, m
 func (s *Store) cleanByAge(ctx context.Context, now int64) (deleted int, more bool, err error) {
 	var shortest int64
 	withoutJob := Defaults().KeepFor.Milliseconds()
-	if err := s.db.GetContext(ctx, &shortest, s.prefix.SQL(shortestSQL), withoutJob, withoutJob, s.app); err != nil {
+	if err := s.db.Get(ctx, &shortest, shortestSQL, withoutJob, withoutJob, s.app); err != nil {
 		return 0, false, err
 	}
 	bound := now - shortest
@@ -110,7 +110,7 @@ func (s *Store) soonest(ctx context.Context, bound, shortest int64) (int64, erro
 	soonest := int64(math.MaxInt64)
 	for _, state := range finalStates {
 		var due int64
-		if err := s.db.GetContext(ctx, &due, s.prefix.SQL(soonestSQL), int64(math.MaxInt64)-shortest, s.app, state, bound); err != nil {
+		if err := s.db.Get(ctx, &due, soonestSQL, int64(math.MaxInt64)-shortest, s.app, state, bound); err != nil {
 			return 0, err
 		}
 		soonest = min(soonest, min(due, math.MaxInt64-shortest)+shortest)
@@ -196,13 +196,13 @@ type finishedRun struct {
 func (s *Store) finished(ctx context.Context, w *runWalk, until int64) (page []finishedRun, err error) {
 	withoutJob, state := Defaults().KeepFor.Milliseconds(), finalStates[w.state]
 	if w.at.id < math.MaxInt64 {
-		err = s.selectRows(ctx, s.db, &page, expiredSameSQL, withoutJob, s.app, state, w.at.available, w.at.id, cleanPage)
+		err = s.db.Select(ctx, &page, expiredSameSQL, withoutJob, s.app, state, w.at.available, w.at.id, cleanPage)
 		if err != nil || len(page) == cleanPage {
 			return page, err
 		}
 	}
 	var later []finishedRun
-	err = s.selectRows(ctx, s.db, &later, expiredAfterSQL, withoutJob, s.app, state, w.at.available, until, cleanPage-len(page))
+	err = s.db.Select(ctx, &later, expiredAfterSQL, withoutJob, s.app, state, w.at.available, until, cleanPage-len(page))
 	return append(page, later...), err
 }
 
@@ -220,7 +220,7 @@ func (s *Store) cleanByNumber(ctx context.Context) (deleted int, more bool, err 
 		ID       int64 `db:"ID"`
 		KeepRuns int   `db:"KEEP_RUNS"`
 	}
-	if err := s.selectRows(ctx, s.db, &jobs, countedJobsSQL, s.app, s.cleaning.counted, countedJobs); err != nil {
+	if err := s.db.Select(ctx, &jobs, countedJobsSQL, s.app, s.cleaning.counted, countedJobs); err != nil {
 		return 0, false, err
 	}
 	var problems []error
@@ -244,7 +244,7 @@ func (s *Store) cleanByNumber(ctx context.Context) (deleted int, more bool, err 
 func (s *Store) cleanJob(ctx context.Context, job int64, keep int) (deleted int, more bool, err error) {
 	for range cleanPages {
 		var ids []int64
-		if err := s.selectRows(ctx, s.db, &ids, surplusRunsSQL, job, s.app, cleanPage, keep); err != nil {
+		if err := s.db.Select(ctx, &ids, surplusRunsSQL, job, s.app, cleanPage, keep); err != nil {
 			return deleted, false, err
 		}
 		slices.Sort(ids)

@@ -98,7 +98,7 @@ func (s *Store) derivedTo(ctx context.Context) (to derived, now int64, err error
 		ID  sql.NullInt64 `db:"DERIVED_ID"`
 		Now int64         `db:"NOW_MS"`
 	}
-	err = s.db.GetContext(ctx, &noted, s.prefix.SQL(derivedToSQL), s.app)
+	err = s.db.Get(ctx, &noted, derivedToSQL, s.app)
 	if !noted.ID.Valid || noted.To.Int64 < 1 || noted.To.Int64 > noted.Now {
 		return derived{1, math.MinInt64}, noted.Now, err
 	}
@@ -112,7 +112,7 @@ func (s *Store) derivePage(ctx context.Context, w *derivation) (n int, err error
 		JobID   int64 `db:"PID"`
 		Changed int64 `db:"CHANGED_MS"`
 	}
-	err = s.selectRows(ctx, s.db, &page, changedExecutesSQL, s.app, w.at.to, w.at.to, w.at.id, jobPage)
+	err = s.db.Select(ctx, &page, changedExecutesSQL, s.app, w.at.to, w.at.to, w.at.id, jobPage)
 	if err != nil || len(page) == 0 {
 		return 0, err
 	}
@@ -141,7 +141,7 @@ func (s *Store) deriveJobs(ctx context.Context, jobs []int64) (locked []int64, e
 		Derived State `db:"DERIVED"`
 	}
 	var differ []job
-	if err := s.selectRows(ctx, s.db, &differ, derivedSQL, jobs, s.app); err != nil {
+	if err := s.db.Select(ctx, &differ, derivedSQL, jobs, s.app); err != nil {
 		return nil, err
 	}
 	ids, byID := make([]int64, len(differ)), make(map[int64]job, len(differ))
@@ -155,7 +155,7 @@ func (s *Store) deriveJobs(ctx context.Context, jobs []int64) (locked []int64, e
 			rows = append(rows, id, byID[id].Was, byID[id].Derived)
 		}
 		table, args := values(rows, "ID", "STATE0", "STATE1")
-		_, err := s.db.ExecContext(ctx, s.prefix.SQL(fmt.Sprintf(setJobStatesSQL, table)), args...)
+		_, err := s.db.ExecOnce(ctx, fmt.Sprintf(setJobStatesSQL, table), args...)
 		return err
 	})
 }
@@ -169,6 +169,6 @@ func (s *Store) noteDerived(ctx context.Context, was, done derived, now int64) e
 	if done.to < was.to || done.to == was.to && done.id <= was.id {
 		return nil
 	}
-	_, err := schema.Exec(ctx, s.db, s.prefix.SQL(setDerivedToSQL), done.to, done.id, s.app)
+	_, err := s.db.Exec(ctx, setDerivedToSQL, done.to, done.id, s.app)
 	return err
 }

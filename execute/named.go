@@ -24,13 +24,13 @@ const (
 // JobNamed is the id of a job of the app. It locks nothing if it can: a caller's long transaction must not hold up the app's nodes.
 func (s *Store) JobNamed(ctx context.Context, tx *sqlx.Tx, name string) (id int64, err error) {
 	for _, query := range []string{jobNamedSQL, jobNamedNowSQL} {
-		err = tx.GetContext(ctx, &id, s.prefix.SQL(query), s.app, name)
+		err = s.db.On(tx).Get(ctx, &id, query, s.app, name)
 		if err == nil || !errors.Is(err, sql.ErrNoRows) {
 			return id, err
 		}
 	}
 	var names []string
-	if err := tx.SelectContext(ctx, &names, s.prefix.SQL(jobNamesSQL), s.app); err != nil {
+	if err := s.db.On(tx).Select(ctx, &names, jobNamesSQL, s.app); err != nil {
 		return 0, err
 	}
 	return 0, fmt.Errorf("%w: app %q has no job named %q%s", ErrNotFound, s.app, name, suggest(name, names))
@@ -44,7 +44,7 @@ const (
 // CheckJob returns ErrNotFound if the app has no job of an id. Like JobNamed it locks nothing if it can.
 func (s *Store) CheckJob(ctx context.Context, tx *sqlx.Tx, id int64) error {
 	for _, query := range []string{jobIDSQL, jobIDNowSQL} {
-		err := tx.GetContext(ctx, &id, s.prefix.SQL(query), id, s.app)
+		err := s.db.On(tx).Get(ctx, &id, query, id, s.app)
 		if err == nil || !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
@@ -70,7 +70,7 @@ func (s *Store) ExecutesNamed(ctx context.Context, tx *sqlx.Tx, job, schedule st
 		return ids, err
 	}
 	var names []string
-	if err := tx.SelectContext(ctx, &names, s.prefix.SQL(scheduleNamesSQL), jobID); err != nil {
+	if err := s.db.On(tx).Select(ctx, &names, scheduleNamesSQL, jobID); err != nil {
 		return nil, err
 	}
 	return nil, fmt.Errorf("%w: job %q has no schedule named %q%s", ErrNotFound, job, schedule, suggest(schedule, names))
@@ -85,7 +85,7 @@ func (s *Store) ExecutesOf(ctx context.Context, tx *sqlx.Tx, jobID int64) ([]int
 }
 
 func (s *Store) executesOf(ctx context.Context, tx *sqlx.Tx, jobID int64, schedule string) (ids []int64, err error) {
-	err = tx.SelectContext(ctx, &ids, s.prefix.SQL(executesOfSQL), jobID, s.app, schedule, schedule)
+	err = s.db.On(tx).Select(ctx, &ids, executesOfSQL, jobID, s.app, schedule, schedule)
 	return ids, err
 }
 

@@ -46,7 +46,7 @@ func (s *Store) Pause(ctx context.Context, tx *sqlx.Tx, now time.Time, ids ...in
 		if len(active) == 0 {
 			return nil
 		}
-		return s.byKey(ctx, tx, pauseSQL, active, now.UnixMilli())
+		return s.byKey(ctx, s.db.On(tx), pauseSQL, active, now.UnixMilli())
 	})
 }
 
@@ -72,7 +72,7 @@ func (s *Store) Resume(ctx context.Context, tx *sqlx.Tx, now time.Time, ids ...i
 			return nil
 		}
 		table, args := values(next, "ID", "STATE1", "NEXT1")
-		_, err := tx.ExecContext(ctx, s.prefix.SQL(fmt.Sprintf(resumeSQL, table)), args...)
+		_, err := s.db.On(tx).Exec(ctx, fmt.Sprintf(resumeSQL, table), args...)
 		return err
 	})
 }
@@ -108,7 +108,7 @@ func (s *Store) changeExecutes(ctx context.Context, tx *sqlx.Tx, ids []int64, ch
 	for page := range slices.Chunk(sorted, operatorPage) {
 		table, args := values(anys(page), "ID")
 		var rows []row
-		if err := tx.SelectContext(ctx, &rows, s.prefix.SQL(fmt.Sprintf(lockedRowsSQL, table)), append(args, s.app, s.app)...); err != nil {
+		if err := s.db.On(tx).Select(ctx, &rows, fmt.Sprintf(lockedRowsSQL, table), append(args, s.app, s.app)...); err != nil {
 			return nil, err
 		}
 		changed := make([]Changed, len(rows))
@@ -146,14 +146,14 @@ const (
 // PENDING are CANCELLED. What is enqueued meanwhile, the misfire handler cancels.
 func (s *Store) DeleteJob(ctx context.Context, tx *sqlx.Tx, now time.Time, id int64) error {
 	var locked []int64
-	if err := tx.SelectContext(ctx, &locked, s.prefix.SQL(lockJobSQL), id, s.app); err != nil {
+	if err := s.db.On(tx).Select(ctx, &locked, lockJobSQL, id, s.app); err != nil {
 		return err
 	}
 	if len(locked) == 0 {
 		return fmt.Errorf("%w: app %q has no job %d", ErrNotFound, s.app, id)
 	}
 	for _, statement := range []string{deleteExecutesSQL, deleteJobSQL} {
-		if _, err := tx.ExecContext(ctx, s.prefix.SQL(statement), id); err != nil {
+		if _, err := s.db.On(tx).Exec(ctx, statement, id); err != nil {
 			return err
 		}
 	}
@@ -166,10 +166,10 @@ func (s *Store) DeleteExecute(ctx context.Context, tx *sqlx.Tx, now time.Time, i
 		Job  int64        `db:"PID"`
 		Ours sql.NullBool `db:"OURS"` // NULL: it has not been adopted, and belongs to the app of its job, if there is one
 	}
-	err := tx.GetContext(ctx, &row, s.prefix.SQL(lockExecuteSQL), s.app, id)
+	err := s.db.On(tx).Get(ctx, &row, lockExecuteSQL, s.app, id)
 	if err == nil && !row.Ours.Valid {
 		row.Ours.Bool = true
-		if err = tx.GetContext(ctx, &row.Ours.Bool, s.prefix.SQL(jobIsOursSQL), s.app, row.Job); errors.Is(err, sql.ErrNoRows) {
+		if err = s.db.On(tx).Get(ctx, &row.Ours.Bool, jobIsOursSQL, s.app, row.Job); errors.Is(err, sql.ErrNoRows) {
 			err = nil
 		}
 	}
@@ -179,7 +179,7 @@ func (s *Store) DeleteExecute(ctx context.Context, tx *sqlx.Tx, now time.Time, i
 	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, s.prefix.SQL(deleteExecuteSQL), id); err != nil {
+	if _, err := s.db.On(tx).Exec(ctx, deleteExecuteSQL, id); err != nil {
 		return err
 	}
 	return s.cancelPendingOf(ctx, tx, now, pendingOfExecuteSQL, id, scheduleDeleted)

@@ -119,22 +119,21 @@ func (s *Store) tryExclusive(ctx context.Context, who Instance, runs []Run) (sta
 	}
 	var token int64
 	ours := map[int64]bool{}
-	err = schema.InPacket(ctx, s.db, func(p *schema.Packet) error {
+	err = s.db.InPacket(ctx, func(p *schema.Packet) error {
 		token = rand.Int64()
 		clear(ours)
-		build := packetBuilder{s, p, nil}
-		build.exec(freeRunsSQL, ids)
-		build.exec(busyKeysSQL, jobs)
+		p.Exec(freeRunsSQL, ids)
+		p.Exec(busyKeysSQL, jobs)
 		table, args := values(rows, "ID", "FENCE0")
 		args = append(args, who.HostIP, who.ID, token, s.app, who.HostIP, who.ID)
-		p.Exec(s.prefix.SQL(fmt.Sprintf(startExclusiveSQL, table)), args...)
-		build.sel(func(r *sqlx.Rows) error {
+		p.Exec(fmt.Sprintf(startExclusiveSQL, table), args...)
+		p.Select(func(r *sqlx.Rows) error {
 			var id int64
 			err := r.Scan(&id)
 			ours[id] = true
 			return err
 		}, startedSQL, ids, token)
-		return build.err
+		return nil
 	})
 	for _, r := range runs {
 		switch {
@@ -154,7 +153,7 @@ func (s *Store) tryExclusive(ctx context.Context, who Instance, runs []Run) (sta
 // firstInLine tells whether a run is the one of its job that has been pending for longest.
 func (s *Store) firstInLine(ctx context.Context, jobID, runID int64) (bool, error) {
 	var first []int64
-	if err := s.db.SelectContext(ctx, &first, s.prefix.SQL(firstInLineSQL), s.app, jobID); err != nil {
+	if err := s.db.Select(ctx, &first, firstInLineSQL, s.app, jobID); err != nil {
 		return false, fmt.Errorf("look for the first in line: %w", err)
 	}
 	return len(first) == 0 || first[0] == runID, nil
@@ -170,7 +169,7 @@ func (s *Store) leaveOverlapping(ctx context.Context, run Run) ([]SkippedFire, e
 		ExecuteID *int64 `db:"EXECUTE_ID"`
 		FireTime  int64  `db:"FIRE_TIME"`
 	}
-	if err := s.db.SelectContext(ctx, &surplus, s.prefix.SQL(surplusSQL), s.app, run.JobID, run.Options.QueueLimit); err != nil {
+	if err := s.db.Select(ctx, &surplus, surplusSQL, s.app, run.JobID, run.Options.QueueLimit); err != nil {
 		return nil, fmt.Errorf("look for runs beyond the queue's limit: %w", err)
 	}
 	var skipped []SkippedFire
@@ -190,7 +189,7 @@ func (s *Store) leaveOverlapping(ctx context.Context, run Run) ([]SkippedFire, e
 
 // skip puts a run on record as SKIPPED, unless somebody has claimed it meanwhile.
 func (s *Store) skip(ctx context.Context, run Run, why string) ([]SkippedFire, error) {
-	done, err := schema.Exec(ctx, s.db, s.prefix.SQL(skipOverlappingSQL), why, run.ID)
+	done, err := s.db.Exec(ctx, skipOverlappingSQL, why, run.ID)
 	if err != nil {
 		return nil, fmt.Errorf("skip run %d: %w", run.ID, err)
 	}

@@ -69,8 +69,7 @@ func (s *Store) Pending(ctx context.Context, classes []string, now time.Time, li
 	from, after := int64(math.MinInt64), int64(math.MinInt64)
 	for range pendingPages {
 		var page []pendingRow
-		if err := s.selectRows(ctx, s.db, &page, pendingSQL, s.app, classes, s.app, from, now.UnixMilli(), now.UnixMilli(),
-			from, after, pendingPage); err != nil {
+		if err := s.db.Select(ctx, &page, pendingSQL, s.app, classes, s.app, from, now.UnixMilli(), now.UnixMilli(), from, after, pendingPage); err != nil {
 			return nil, fmt.Errorf("read pending runs: %w", err)
 		}
 		var heads []PendingRun
@@ -112,7 +111,7 @@ func (s *Store) withoutBusy(ctx context.Context, runs []PendingRun) ([]PendingRu
 		return runs, nil
 	}
 	var busy []int64
-	if err := s.selectRows(ctx, s.db, &busy, busyJobsSQL, jobs); err != nil {
+	if err := s.db.Select(ctx, &busy, busyJobsSQL, jobs); err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(runs, func(r PendingRun) bool { return r.Exclusive && !r.Cancelled && slices.Contains(busy, r.JobID) }), nil
@@ -221,7 +220,7 @@ func (s *Store) claimPendingApart(ctx context.Context, who Instance, runs []Pend
 	default:
 		why := text.Clip(text.ASCII("the server refuses its claim: "+err.Error()), 500)
 		refused := Refused{Run: Run{ID: runs[0].ID, JobID: runs[0].JobID, Class: runs[0].Class}, Err: err}
-		refused.Stored = s.execAlone(ctx, refusePendingSQL, why, runs[0].ID) == nil
+		refused.Stored = s.db.Write(ctx, refusePendingSQL, why, runs[0].ID) == nil
 		return Claimed{Refused: []Refused{refused}}, nil
 	}
 }
@@ -240,7 +239,7 @@ func (s *Store) dropCancelled(ctx context.Context, runs []PendingRun) error {
 		return nil
 	}
 	slices.Sort(ids)
-	return s.execAlone(ctx, dropCancelledSQL, ids)
+	return s.db.Write(ctx, dropCancelledSQL, ids)
 }
 
 func (s *Store) claimPendingPacket(ctx context.Context, who Instance, runs []PendingRun) (claimed Claimed, err error) {
@@ -256,22 +255,21 @@ func (s *Store) claimPendingPacket(ctx context.Context, who Instance, runs []Pen
 	slices.Sort(executes)
 	table, args := values(rows, "ID", "FENCE0", "KEY1")
 	guard := []any{s.app, who.HostIP, who.ID}
-	err = schema.InPacket(ctx, s.db, func(p *schema.Packet) error {
+	err = s.db.InPacket(ctx, func(p *schema.Packet) error {
 		claimed = Claimed{Clock: ClockReading{Sent: time.Now()}}
 		token := rand.Int64()
 		for i := range runs {
 			runs[i].token = token
 		}
-		build := packetBuilder{s, p, nil}
-		build.exec(freeRunsSQL, ids)
-		build.exec(freeExecutesSQL, executes)
-		build.exec(lockedExecutesSQL, executes)
+		p.Exec(freeRunsSQL, ids)
+		p.Exec(freeExecutesSQL, executes)
+		p.Exec(lockedExecutesSQL, executes)
 		if len(executes) > 1 {
-			p.Exec(s.prefix.SQL(fmt.Sprintf(raiseFencesSQL, table)), slices.Concat(args, guard)...)
+			p.Exec(fmt.Sprintf(raiseFencesSQL, table), slices.Concat(args, guard)...)
 		}
-		p.Exec(s.prefix.SQL(fmt.Sprintf(claimPendingSQL, table)), slices.Concat(args, []any{who.HostIP, who.ID, token}, guard)...)
+		p.Exec(fmt.Sprintf(claimPendingSQL, table), slices.Concat(args, []any{who.HostIP, who.ID, token}, guard)...)
 		p.Then(claimed.Clock.scan, `SELECT `+schema.NowSQL)
-		build.then(func(r *sqlx.Rows) error {
+		p.Then(func(r *sqlx.Rows) error {
 			var row runRow
 			err := r.StructScan(&row)
 			run := row.run(who)
@@ -279,7 +277,7 @@ func (s *Store) claimPendingPacket(ctx context.Context, who Instance, runs []Pen
 			claimed.Runs = append(claimed.Runs, run)
 			return err
 		}, claimedRunsSQL, ids, who.ID, token)
-		return build.err
+		return nil
 	})
 	switch {
 	case errors.Is(err, schema.ErrCommitUnknown):

@@ -54,9 +54,9 @@ SELECT E.PID, E.ID, F.FIRE, IF(F.STATE0 = 'RUNNING' AND ` + exclusiveSQL + `, 'P
  WHERE E.CLAIM_TOKEN = ? AND (F.STATE0 <> 'RUNNING' OR ` + writesRowSQL + `)`
 )
 
-func (b *packetBuilder) record(who Instance, token int64, ids []int64, moves []Move) {
+func (s *Store) record(p *schema.Packet, who Instance, token int64, ids []int64, moves []Move) {
 	if onlyOneFireEach(moves) {
-		b.exec(fmt.Sprintf(recordSQL, oneFireSQL), b.s.app, who.HostIP, who.ID, token, ids, token)
+		p.Exec(fmt.Sprintf(recordSQL, oneFireSQL), s.app, who.HostIP, who.ID, token, ids, token)
 		return
 	}
 	var rows []any
@@ -69,8 +69,8 @@ func (b *packetBuilder) record(who Instance, token int64, ids []int64, moves []M
 		return
 	}
 	table, args := values(rows, "ID", "FIRE", "STATE0", "LAST_FIRE", "FIRES", "MESSAGE0")
-	args = append(append([]any{b.s.app, who.HostIP, who.ID, token}, args...), token)
-	b.p.Exec(b.s.prefix.SQL(fmt.Sprintf(recordSQL, fmt.Sprintf(manyFiresSQL, table))), args...)
+	args = append(append([]any{s.app, who.HostIP, who.ID, token}, args...), token)
+	p.Exec(fmt.Sprintf(recordSQL, fmt.Sprintf(manyFiresSQL, table)), args...)
 }
 
 func onlyOneFireEach(moves []Move) bool {
@@ -124,7 +124,7 @@ SELECT ` + wonColumns + `
 
 // readBack asks, within the transaction, which rows carry our token: those are ours. It asks for the runs of the fires that are to
 // start here as well, whoever left them: a fire that has none left none on purpose.
-func (b *packetBuilder) readBack(won *winnings, token int64, ids []int64, moves []Move) {
+func readBack(p *schema.Packet, won *winnings, token int64, ids []int64, moves []Move) {
 	won.moved, won.runs = make(map[int64]int64, len(moves)), make(map[fireKey]wonRun, len(moves))
 	scan := func(r *sqlx.Rows) error {
 		var id, fence int64
@@ -142,10 +142,10 @@ func (b *packetBuilder) readBack(won *winnings, token int64, ids []int64, moves 
 	}
 	starting := firesToStart(moves)
 	if len(starting) > 0 && onlyOneFireEach(moves) {
-		b.sel(scan, wonOneEachSQL, token, ids, token)
+		p.Select(scan, wonOneEachSQL, token, ids, token)
 		return
 	}
-	b.sel(func(r *sqlx.Rows) error {
+	p.Select(func(r *sqlx.Rows) error {
 		var id, fence int64
 		err := r.Scan(&id, &fence)
 		won.moved[id] = fence
@@ -153,7 +153,7 @@ func (b *packetBuilder) readBack(won *winnings, token int64, ids []int64, moves 
 	}, movedSQL, ids, token)
 	if len(starting) > 0 {
 		table, args := values(starting, "ID", "FIRE")
-		b.p.Select(scan, b.s.prefix.SQL(fmt.Sprintf(wonManySQL, table)), slices.Concat([]any{token}, args, []any{token})...)
+		p.Select(scan, fmt.Sprintf(wonManySQL, table), slices.Concat([]any{token}, args, []any{token})...)
 	}
 }
 
@@ -174,7 +174,7 @@ SELECT J.ID, J.JOB_CLASS, ` + jobDataColumns + `, ` + optionColumns + `
   FROM QRTZ_JOB J WHERE J.ID IN (?)`
 
 // readJobs reads what the runs need of their jobs, when nothing is locked any more.
-func (b *packetBuilder) readJobs(won *winnings, moves []Move) {
+func readJobs(p *schema.Packet, won *winnings, moves []Move) {
 	if len(firesToStart(moves)) == 0 {
 		return
 	}
@@ -184,7 +184,7 @@ func (b *packetBuilder) readJobs(won *winnings, moves []Move) {
 		ids = append(ids, moves[i].Execute.JobID)
 	}
 	slices.Sort(ids)
-	b.then(func(r *sqlx.Rows) error {
+	p.Then(func(r *sqlx.Rows) error {
 		var row jobRow
 		err := r.StructScan(&row)
 		won.jobs[row.ID] = row
@@ -277,8 +277,8 @@ func (s *Store) insertPending(ctx context.Context, fires []NewPending) error {
 			args = append(args, s.app, f.JobID, f.ExecuteID, at, at)
 		}
 		query := insertPendingSQL + pendingRowSQL + strings.Repeat(", "+pendingRowSQL, len(some)-1) + keepOldRunSQL
-		if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(query), args...); err != nil {
-			return fmt.Errorf("insert pending runs: %w", schema.ExplainNoID(err, s.prefix, "QRTZ_RUN"))
+		if _, err := s.db.Exec(ctx, query, args...); err != nil {
+			return fmt.Errorf("insert pending runs: %w", schema.ExplainNoID(err, s.db.Prefix, "QRTZ_RUN"))
 		}
 	}
 	return nil

@@ -44,7 +44,7 @@ func (s *Store) freeKeys(ctx context.Context) error {
 			Key   int64 `db:"OVERLAP_KEY"`
 			Stale bool  `db:"STALE"`
 		}
-		if err := s.selectRows(ctx, s.db, &page, keysSQL, s.app, after, keyPage); err != nil {
+		if err := s.db.Select(ctx, &page, keysSQL, s.app, after, keyPage); err != nil {
 			return err
 		}
 		for _, r := range page {
@@ -74,7 +74,7 @@ func (s *Store) Abandoned(ctx context.Context) (instances []int64, err error) {
 	if err = s.freeKeys(ctx); err != nil {
 		err = fmt.Errorf("free overlap keys: %w", err)
 	}
-	if err := s.selectRows(ctx, s.db, &instances, abandonedSQL, s.app, s.app); err != nil {
+	if err := s.db.Select(ctx, &instances, abandonedSQL, s.app, s.app); err != nil {
 		return nil, fmt.Errorf("look for abandoned runs: %w", err)
 	}
 	return instances, err
@@ -144,7 +144,7 @@ func (s *Store) Lose(ctx context.Context, instance int64, why string) (lost []Lo
 	}
 	for after, full := int64(math.MinInt64), true; full; {
 		var page []LostRun
-		err := s.selectRows(ctx, s.db, &page, heldPageSQL, s.app, instance, after, losePage)
+		err := s.db.Select(ctx, &page, heldPageSQL, s.app, instance, after, losePage)
 		if full = len(page) == losePage; err == nil && len(page) > 0 {
 			after = page[len(page)-1].ID
 			err = lightBatches(ctx, s, page, w.id, 0, func(some []LostRun, _ map[int64]int64) error {
@@ -178,7 +178,7 @@ func (s *Store) loseSome(ctx context.Context, instance int64, why string, runs [
 	for i, run := range runs {
 		ids[i], byID[run.ID] = run.ID, run
 	}
-	err = schema.InPacket(ctx, s.db, func(p *schema.Packet) error {
+	err = s.db.InPacket(ctx, func(p *schema.Packet) error {
 		lost = nil
 		scan := func(rows *sqlx.Rows) error {
 			var id int64
@@ -186,15 +186,12 @@ func (s *Store) loseSome(ctx context.Context, instance int64, why string, runs [
 			lost = append(lost, byID[id])
 			return err
 		}
-		if err := s.addIn(func(q string, a ...any) { p.Select(scan, q, a...) }, lockLostSQL, ids, instance); err != nil {
-			return err
-		}
+		p.Select(scan, lockLostSQL, ids, instance)
 		if recovering {
-			if err := s.addIn(p.Exec, recoverSQL, ids, instance, maxRecoveries); err != nil {
-				return err
-			}
+			p.Exec(recoverSQL, ids, instance, maxRecoveries)
 		}
-		return s.addIn(p.Exec, loseSQL, why, why, ids, instance)
+		p.Exec(loseSQL, why, why, ids, instance)
+		return nil
 	})
 	if err != nil {
 		return nil, err

@@ -88,7 +88,7 @@ func (w *rowwise[T]) unlocked(ctx context.Context, rows []T) (free, held []T, er
 		ids[i] = w.id(row)
 	}
 	var unlocked []int64
-	if err := w.store.selectRows(ctx, w.store.db, &unlocked, unlockedSQL, ids); err != nil {
+	if err := w.store.db.Select(ctx, &unlocked, unlockedSQL, ids); err != nil {
 		return nil, nil, err
 	}
 	is := make(map[int64]bool, len(unlocked))

@@ -3,7 +3,6 @@
 package execute
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -16,8 +15,7 @@ import (
 
 // Store reads and writes the executes, jobs and runs of one app.
 type Store struct {
-	db        *sqlx.DB
-	prefix    schema.Prefix
+	db        schema.Tables
 	app       string
 	schedules Schedules
 	lockMet   atomic.Int64 // when a claim last met a lock, in ns since the epoch
@@ -31,47 +29,13 @@ type Store struct {
 
 // NewStore returns the store of app's rows. The prefix must be valid.
 func NewStore(db *sqlx.DB, prefix schema.Prefix, app string) *Store {
-	return &Store{db: db, prefix: prefix, app: app}
+	return &Store{db: schema.Tables{DB: db, Prefix: prefix}, app: app}
 }
 
 // Instance is who writes: a node, in the life it leads since it joined the cluster.
 type Instance struct {
 	HostIP, HostName string
 	ID               int64
-}
-
-// selectRows runs a query that may hold IN (?) with slices.
-func (s *Store) selectRows(ctx context.Context, q sqlx.QueryerContext, into any, query string, args ...any) error {
-	query, args, err := sqlx.In(s.prefix.SQL(query), args...)
-	if err != nil {
-		return err
-	}
-	return sqlx.SelectContext(ctx, q, into, query, args...)
-}
-
-// execIn runs a statement that may hold IN (?) with slices.
-func (s *Store) execIn(ctx context.Context, e sqlx.ExecerContext, query string, args ...any) error {
-	query, args, err := sqlx.In(s.prefix.SQL(query), args...)
-	if err != nil {
-		return err
-	}
-	_, err = e.ExecContext(ctx, query, args...)
-	return err
-}
-
-// addIn adds a statement that may hold IN (?) with slices to a packet.
-func (s *Store) addIn(add func(query string, args ...any), query string, args ...any) error {
-	query, args, err := sqlx.In(s.prefix.SQL(query), args...)
-	if err != nil {
-		return err
-	}
-	add(query, args...)
-	return nil
-}
-
-// execAlone is execIn outside a transaction, tried again after a deadlock.
-func (s *Store) execAlone(ctx context.Context, query string, args ...any) error {
-	return schema.Again(ctx, func() error { return s.execIn(ctx, s.db, query, args...) })
 }
 
 // values is a derived table of rows, given one after another, with the named columns:

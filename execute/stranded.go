@@ -120,13 +120,13 @@ func (s *Store) pendingPage(ctx context.Context) (page []strandedRun, err error)
 	after := int64(math.MinInt64)
 	if at := s.stranded; at != nil {
 		after = at.available
-		err = s.selectRows(ctx, s.db, &page, strandedSameSQL, s.app, at.available, at.id, strandedPage)
+		err = s.db.Select(ctx, &page, strandedSameSQL, s.app, at.available, at.id, strandedPage)
 		if err != nil || len(page) == strandedPage {
 			return page, err
 		}
 	}
 	var later []strandedRun
-	err = s.selectRows(ctx, s.db, &later, strandedAfterSQL, s.app, after, strandedPage-len(page))
+	err = s.db.Select(ctx, &later, strandedAfterSQL, s.app, after, strandedPage-len(page))
 	return append(page, later...), err
 }
 
@@ -141,7 +141,7 @@ func (s *Store) cancelRuns(ctx context.Context, now int64, ids []int64, why stri
 // heldByNobody finds runs that are RUNNING without an instance, so that no death of a node ends them.
 func (s *Store) heldByNobody(ctx context.Context, found tally) error {
 	var rows []strandedRun
-	if err := s.selectRows(ctx, s.db, &rows, heldByNobodySQL, s.app, strandedPage); err != nil {
+	if err := s.db.Select(ctx, &rows, heldByNobodySQL, s.app, strandedPage); err != nil {
 		return err
 	}
 	var say []int64
@@ -185,7 +185,7 @@ type stuckExecute struct {
 // before a time, or have no next fire. Like StuckRuns it looks at some of them in one call.
 func (s *Store) StuckExecutes(ctx context.Context, before time.Time) ([]Stuck, error) {
 	var rows []stuckExecute
-	err := s.selectRows(ctx, s.db, &rows, stuckNewSQL, s.app, strandedPage)
+	err := s.db.Select(ctx, &rows, stuckNewSQL, s.app, strandedPage)
 	found := tally{}
 	for pages := 0; err == nil; pages++ {
 		for _, e := range rows {
@@ -219,13 +219,13 @@ func (s *Store) overduePage(ctx context.Context, before int64) (page []stuckExec
 	after := int64(math.MinInt64)
 	if at := s.overdue; at != nil {
 		after = at.Next
-		err = s.selectRows(ctx, s.db, &page, stuckSameSQL, s.app, at.Next, at.ID, strandedPage)
+		err = s.db.Select(ctx, &page, stuckSameSQL, s.app, at.Next, at.ID, strandedPage)
 		if err != nil || len(page) == strandedPage {
 			return page, err
 		}
 	}
 	var later []stuckExecute
-	err = s.selectRows(ctx, s.db, &later, stuckAfterSQL, s.app, after, before, strandedPage-len(page))
+	err = s.db.Select(ctx, &later, stuckAfterSQL, s.app, after, before, strandedPage-len(page))
 	return append(page, later...), err
 }
 

@@ -105,7 +105,7 @@ func TestARefusedRowIsNamed(t *testing.T) {
 	tries := 0
 	locked, err := f.store.writeEach(t.Context(), `QRTZ_RUN`, ids, func(ids []int64) error {
 		tries++
-		return f.store.execIn(t.Context(), f.store.db, `UPDATE QRTZ_RUN SET ATTEMPT = IF(FENCE IN (300, 500), -1, 7) WHERE ID IN (?)`, ids)
+		return f.store.db.Write(t.Context(), `UPDATE QRTZ_RUN SET ATTEMPT = IF(FENCE IN (300, 500), -1, 7) WHERE ID IN (?)`, ids)
 	})
 	require.Empty(t, locked)
 	require.ErrorContains(t, err, "row 4 of")

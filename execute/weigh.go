@@ -83,7 +83,7 @@ func (s *Store) dataSizes(ctx context.Context, ids []int64) (map[int64]int64, er
 		Size int64 `db:"DATA_SIZE"`
 	}
 	begin := time.Now()
-	err := s.selectRows(ctx, s.db, &rows, dataSizeSQL, ids)
+	err := s.db.Select(ctx, &rows, dataSizeSQL, ids)
 	switch took := time.Since(begin); {
 	case err != nil, took > weighSlow:
 		s.weighing.Store(int64(max(1, len(ids)/4)))

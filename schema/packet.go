@@ -20,6 +20,8 @@ import (
 // or in the session's variables.
 type Packet struct {
 	within, after []step
+	expand        func(query string, args []any) (string, []any, error) // of Tables; nil: statements are as the server gets them
+	err           error                                                 // the first statement that could not be expanded
 }
 
 // step is a statement of a packet. Its rows, if it returns any, go to scan one by one.
@@ -31,17 +33,27 @@ type step struct {
 
 // Exec adds a statement that returns no rows.
 func (p *Packet) Exec(query string, args ...any) {
-	p.within = append(p.within, step{query, args, nil})
+	p.within = append(p.within, p.step(query, args, nil))
 }
 
 // Select adds a query. The server holds the packet's locks while it sends the rows: ask for few and small ones.
 func (p *Packet) Select(scan func(*sqlx.Rows) error, query string, args ...any) {
-	p.within = append(p.within, step{query, args, scan})
+	p.within = append(p.within, p.step(query, args, scan))
 }
 
 // Then adds a query that is made after the COMMIT, whatever its size.
 func (p *Packet) Then(scan func(*sqlx.Rows) error, query string, args ...any) {
-	p.after = append(p.after, step{query, args, scan})
+	p.after = append(p.after, p.step(query, args, scan))
+}
+
+func (p *Packet) step(query string, args []any, scan func(*sqlx.Rows) error) step {
+	if p.expand != nil {
+		var err error
+		if query, args, err = p.expand(query, args); err != nil && p.err == nil {
+			p.err = err
+		}
+	}
+	return step{query, args, scan}
 }
 
 // InPacket builds a packet and carries it out in a READ COMMITTED transaction. When the server picks it as the victim of a
@@ -49,9 +61,13 @@ func (p *Packet) Then(scan func(*sqlx.Rows) error, query string, args ...any) {
 // once. When the answer to the COMMIT is lost, or that of the packet it is in, the error is ErrCommitUnknown. The packet
 // may then still be on its way: the server may carry it out later.
 func InPacket(ctx context.Context, db *sqlx.DB, build func(p *Packet) error) error {
+	return inPacket(ctx, db, nil, build)
+}
+
+func inPacket(ctx context.Context, db *sqlx.DB, expand func(string, []any) (string, []any, error), build func(p *Packet) error) error {
 	return Again(ctx, func() error {
-		var p Packet
-		if err := build(&p); err != nil {
+		p := Packet{expand: expand}
+		if err := errors.Join(build(&p), p.err); err != nil {
 			return err
 		}
 		return p.run(ctx, db)

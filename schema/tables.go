@@ -1,0 +1,110 @@
+package schema
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// Tables is a database, with the prefix of the tables in it. Its statements name the tables without their prefix
+// (Prefix.SQL) and may hold IN (?), whose argument is then a slice that is not empty.
+type Tables struct {
+	DB     *sqlx.DB
+	Prefix Prefix
+}
+
+// Execer is Tables, or On.
+type Execer interface {
+	Exec(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// Select reads rows into a slice.
+func (t Tables) Select(ctx context.Context, into any, query string, args ...any) error {
+	return t.On(t.DB).Select(ctx, into, query, args...)
+}
+
+// Get reads one row, or returns sql.ErrNoRows.
+func (t Tables) Get(ctx context.Context, into any, query string, args ...any) error {
+	return t.On(t.DB).Get(ctx, into, query, args...)
+}
+
+// Query begins to read rows, which the caller closes.
+func (t Tables) Query(ctx context.Context, query string, args ...any) (*sqlx.Rows, error) {
+	query, args, err := t.expand(query, args)
+	if err != nil {
+		return nil, err
+	}
+	return t.DB.QueryxContext(ctx, query, args...)
+}
+
+// Exec runs one statement outside a transaction, and starts over as InTx does.
+func (t Tables) Exec(ctx context.Context, query string, args ...any) (result sql.Result, err error) {
+	err = Again(ctx, func() error {
+		result, err = t.ExecOnce(ctx, query, args...)
+		return err
+	})
+	return result, err
+}
+
+// Write is Exec for a caller to whom an error says everything.
+func (t Tables) Write(ctx context.Context, query string, args ...any) error {
+	_, err := t.Exec(ctx, query, args...)
+	return err
+}
+
+// ExecOnce runs one statement outside a transaction. The caller deals with a deadlock.
+func (t Tables) ExecOnce(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return t.On(t.DB).Exec(ctx, query, args...)
+}
+
+// InTx is the function InTx on these tables.
+func (t Tables) InTx(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
+	return InTx(ctx, t.DB, fn)
+}
+
+// InPacket is the function InPacket on these tables; the packet's statements are written as those of Tables.
+func (t Tables) InPacket(ctx context.Context, build func(p *Packet) error) error {
+	return inPacket(ctx, t.DB, t.expand, build)
+}
+
+// On returns the same tables by way of a transaction, or a connection.
+func (t Tables) On(e sqlx.ExtContext) On { return On{e, t} }
+
+// expand puts the prefix in, and a placeholder for each element of a slice.
+func (t Tables) expand(query string, args []any) (string, []any, error) {
+	return sqlx.In(t.Prefix.SQL(query), args...)
+}
+
+// On is Tables within a transaction.
+type On struct {
+	e sqlx.ExtContext
+	t Tables
+}
+
+// Select reads rows into a slice.
+func (o On) Select(ctx context.Context, into any, query string, args ...any) error {
+	query, args, err := o.t.expand(query, args)
+	if err != nil {
+		return err
+	}
+	return sqlx.SelectContext(ctx, o.e, into, query, args...)
+}
+
+// Get reads one row, or returns sql.ErrNoRows.
+func (o On) Get(ctx context.Context, into any, query string, args ...any) error {
+	query, args, err := o.t.expand(query, args)
+	if err != nil {
+		return err
+	}
+	return sqlx.GetContext(ctx, o.e, into, query, args...)
+}
+
+// Exec runs one statement.
+func (o On) Exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	query, args, err := o.t.expand(query, args)
+	if err != nil {
+		return nil, err
+	}
+	return o.e.ExecContext(ctx, query, args...)
+}
