@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -21,6 +22,7 @@ import (
 type Client struct {
 	db       *sqlx.DB
 	executes *execute.Store
+	runs     *run.Store
 	session  *atomic.Pointer[session] // of the scheduler, while it runs
 	tx       *sqlx.Tx                 // nil: each call has a transaction of its own
 }
@@ -126,7 +128,7 @@ func (c *Client) EnqueueAt(ctx context.Context, job string, data any, at time.Ti
 		if err != nil {
 			return err
 		}
-		runID, err = c.executes.Enqueue(ctx, tx, jobID, raw, due)
+		runID, err = c.runs.Enqueue(ctx, tx, jobID, raw, due)
 		return err
 	})
 	return runID, err
@@ -177,7 +179,7 @@ func (c *Client) Delete(ctx context.Context, job string) error {
 // runs in this process, within a second elsewhere. ErrNotFound and ErrWrongState say that there is nothing to cancel.
 func (c *Client) Cancel(ctx context.Context, runID int64) error {
 	err := c.change(ctx, "cancel", func(tx *sqlx.Tx, now time.Time) error {
-		return c.executes.Cancel(ctx, tx, now, runID)
+		return c.runs.Cancel(ctx, tx, now, runID)
 	})
 	if one, ok := c.running(); ok && err == nil {
 		one.active.cancel(runID)
@@ -189,7 +191,7 @@ func (c *Client) Cancel(ctx context.Context, runID int64) error {
 // ErrNotFound and ErrWrongState say why it cannot be.
 func (c *Client) Retry(ctx context.Context, runID int64) (newID int64, err error) {
 	err = c.change(ctx, "retry", func(tx *sqlx.Tx, now time.Time) error {
-		newID, err = c.executes.Retry(ctx, tx, now, runID)
+		newID, err = c.runs.Retry(ctx, tx, now, runID)
 		return err
 	})
 	return newID, err

@@ -4,7 +4,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/qrtz-go/qrtz/node"
 	"github.com/qrtz-go/qrtz/schema"
 )
@@ -12,10 +13,10 @@ import (
 // What a Client reports of what it was asked for.
 var (
 	// ErrNotFound: the app has no such job, schedule or run.
-	ErrNotFound = execute.ErrNotFound
+	ErrNotFound = run.ErrNotFound
 
 	// ErrWrongState is returned by Cancel for a run that has ended, and by Retry for one that has not failed.
-	ErrWrongState = execute.ErrWrongState
+	ErrWrongState = run.ErrWrongState
 
 	// ErrCommitUnknown: the connection broke while the change was being committed. Either all of it was made or nothing,
 	// and which of the two only the tables can tell. A Client that works in your transaction (Scheduler.In) never returns

@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/qrtz-go/qrtz/internal/text"
 )
 
@@ -90,6 +91,6 @@ func (r *Run) Progress(percent int) {
 // Message notes what the run is doing or has done, in a line. It stays on record if the run succeeds; the error of a
 // run that fails takes its place. At most 8 KiB are kept.
 func (r *Run) Message(message string) {
-	clipped := text.Clip(message, execute.MaxMessage)
+	clipped := text.Clip(message, run.MaxMessage)
 	r.active.say(func(a *active) { a.message = clipped })
 }

@@ -3,7 +3,7 @@ package qrtz
 import (
 	"time"
 
-	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/run"
 )
 
 // Hooks are told what happens to runs, for alerts and metrics. Each may be nil. They are called one after the other,
@@ -41,15 +41,15 @@ type Event struct {
 }
 
 // RunState is how far a run has come, as in QRTZ_RUN.
-type RunState = execute.RunState
+type RunState = run.State
 
 // The states of a run.
 const (
-	Pending   = execute.Pending   // waits to be claimed
-	Running   = execute.Running   // claimed by a node
-	Succeeded = execute.Succeeded // the handler returned nil
-	Failed    = execute.Failed    // the handler returned an error, or panicked
-	Lost      = execute.Lost      // its node died
-	Cancelled = execute.Cancelled // stopped on request
-	Skipped   = execute.Skipped   // never run
+	Pending   = run.Pending   // waits to be claimed
+	Running   = run.Running   // claimed by a node
+	Succeeded = run.Succeeded // the handler returned nil
+	Failed    = run.Failed    // the handler returned an error, or panicked
+	Lost      = run.Lost      // its node died
+	Cancelled = run.Cancelled // stopped on request
+	Skipped   = run.Skipped   // never run
 )

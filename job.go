@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/qrtz-go/qrtz/execute"
 )
 
@@ -48,27 +50,27 @@ type Options struct {
 }
 
 // Overlap is what becomes of a fire while another run of its job goes on.
-type Overlap = execute.Overlap
+type Overlap = run.Overlap
 
 // The overlap rules.
 const (
-	OverlapAllow = execute.OverlapAllow // it runs beside it
-	OverlapSkip  = execute.OverlapSkip  // it is recorded as skipped
-	OverlapQueue = execute.OverlapQueue // it waits
+	OverlapAllow = run.OverlapAllow // it runs beside it
+	OverlapSkip  = run.OverlapSkip  // it is recorded as skipped
+	OverlapQueue = run.OverlapQueue // it waits
 )
 
 // History is which finished runs stay on record.
-type History = execute.History
+type History = run.History
 
 // The history rules.
 const (
-	HistoryAll    = execute.HistoryAll
-	HistoryFailed = execute.HistoryFailed
-	HistoryNone   = execute.HistoryNone
+	HistoryAll    = run.HistoryAll
+	HistoryFailed = run.HistoryFailed
+	HistoryNone   = run.HistoryNone
 )
 
-func (o Options) withDefaults() execute.Options {
-	d := execute.Defaults()
+func (o Options) withDefaults() run.Options {
+	d := run.Defaults()
 	setDefault(&o.Overlap, d.Overlap)
 	setDefault(&o.QueueLimit, d.QueueLimit)
 	setDefault(&o.Attempts, d.Attempts)
@@ -76,7 +78,7 @@ func (o Options) withDefaults() execute.Options {
 	setDefault(&o.MaxBackoff, max(d.MaxBackoff, o.Backoff))
 	setDefault(&o.History, d.History)
 	setDefault(&o.KeepFor, d.KeepFor)
-	return execute.Options{
+	return run.Options{
 		Recovery: o.Recovery, Overlap: o.Overlap, QueueLimit: o.QueueLimit, Timeout: o.Timeout, Attempts: o.Attempts,
 		Backoff: o.Backoff, MaxBackoff: o.MaxBackoff, History: o.History, KeepFor: o.KeepFor, KeepRuns: o.KeepRuns,
 	}

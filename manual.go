@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/run"
 )
 
 // Manual is a node of the cluster that does nothing until told, and then in the caller's goroutine, by the database's
@@ -71,7 +71,7 @@ func (m *Manual) RunDue(ctx context.Context) (told []Event, next time.Time, err 
 		err = s.misfire.FullPass(ctx)
 	}
 	if err == nil {
-		err = s.poller.RunDue(ctx, func(ctx context.Context, r execute.Run) error {
+		err = s.poller.RunDue(ctx, func(ctx context.Context, r run.Run) error {
 			if !s.member.Holds(r.Instance) { // a handler before it took long, and nothing beats meanwhile
 				if err := s.member.Beat(ctx); err != nil {
 					return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/pool"
+	"github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -34,8 +35,9 @@ func Open(db *sql.DB, cfg Config) (*Scheduler, error) {
 	}
 	cfg = cfg.withDefaults()
 	dbx, prefix := sqlx.NewDb(db, "mysql"), schema.Prefix(cfg.Prefix)
+	runs := run.NewStore(dbx, prefix, cfg.App)
 	return &Scheduler{
-		Client:   Client{db: dbx, executes: execute.NewStore(dbx, prefix, cfg.App), session: &atomic.Pointer[session]{}},
+		Client:   Client{db: dbx, executes: execute.NewStore(dbx, prefix, cfg.App, runs), runs: runs, session: &atomic.Pointer[session]{}},
 		cfg:      cfg,
 		handlers: map[string]handler{},
 		pool:     pool.New(cfg.Workers),

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/qrtz-go/qrtz/app"
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/internal/outage"
@@ -33,14 +35,15 @@ type session struct {
 	links    *links
 	clock    *node.Clock
 	apps     *app.Store
-	executes *execute.Store // on connections of the scheduler's own
+	runs     *run.Store     // on connections of the scheduler's own
+	executes *execute.Store // likewise
 	member   *node.Member
 	poller   *poller.Poller
 	misfire  *misfire.Handler
-	results  *execute.Results
+	results  *poller.Results
 	loader   *loader
 	active   actives
-	begun    execute.Begun
+	begun    run.Begun
 	events   *events
 	hooks    Hooks
 	tell     func(hook func(Event), e Event)
@@ -48,7 +51,7 @@ type session struct {
 	stuck stuckLog
 
 	mu         sync.Mutex
-	runs       context.Context // that of every run; replaced when this process was fenced
+	running    context.Context // that of every run; replaced when this process was fenced
 	cancelRuns context.CancelCauseFunc
 }
 
@@ -56,23 +59,24 @@ func newSession(s *Scheduler, l *links) *session {
 	log, prefix := *s.cfg.Logger, schema.Prefix(s.cfg.Prefix)
 	one := &session{
 		cfg: s.cfg, handlers: s.handlers, classes: s.classes(), pool: s.pool, links: l, active: actives{byID: map[int64]*active{}},
-		clock: node.NewClock(l.beat, s.cfg.Wall, log), apps: app.NewStore(l.own, prefix, s.cfg.App), executes: execute.NewStore(l.own, prefix, s.cfg.App),
+		clock: node.NewClock(l.beat, s.cfg.Wall, log), apps: app.NewStore(l.own, prefix, s.cfg.App), runs: run.NewStore(l.own, prefix, s.cfg.App),
 	}
+	one.executes = execute.NewStore(l.own, prefix, s.cfg.App, one.runs)
 	one.events, one.hooks = newEvents(log), s.cfg.Hooks
 	one.tell = one.events.tell
-	one.runs, one.cancelRuns = context.WithCancelCause(context.Background())
+	one.running, one.cancelRuns = context.WithCancelCause(context.Background())
 	one.member = node.NewMember(l.own, l.beat, prefix, s.cfg.App, one.clock, node.Config{
 		ID: s.cfg.NodeID, Classes: one.classes, Version: version(), Log: log, Wall: s.cfg.Wall,
 		BeatEvery: s.cfg.PollInterval, Timeout: s.cfg.NodeTimeout, OnFenced: one.endRuns, BeforeRejoin: one.beforeRejoin,
 	})
 	here := cluster{one.member, one.clock}
-	one.results = execute.NewResults(one.executes.Complete, log)
-	one.loader = newLoader(one.executes)
-	one.poller = poller.New(one.executes, here, s.pool, poller.Config{
+	one.results = poller.NewResults(one.runs.Complete, log)
+	one.loader = newLoader(one.runs)
+	one.poller = poller.New(one.executes, one.runs, here, s.pool, poller.Config{
 		Interval: s.cfg.PollInterval, MisfireAfter: s.cfg.MisfireAfter, Classes: one.classes, Log: log,
 		Unhandled: one.unhandled, Claimed: one.tellClaimed, Skipped: one.tellSkipped, Fresh: one.fresh, Run: one.carryOut,
 	})
-	one.misfire = misfire.New(one.apps, here, one.executes, misfire.Config{
+	one.misfire = misfire.New(one.apps, here, one.executes, one.runs, misfire.Config{
 		Interval: s.cfg.MisfireInterval, MisfireAfter: s.cfg.MisfireAfter,
 		Log:     log,
 		Skipped: one.tellSkipped, Lost: one.tellLost, Stuck: one.tellStuck,
@@ -169,12 +173,12 @@ func (s *session) endRuns(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cancelRuns(cause)
-	s.runs, s.cancelRuns = context.WithCancelCause(context.Background())
+	s.running, s.cancelRuns = context.WithCancelCause(context.Background())
 }
 
 // carryOut runs the handler of a run in the calling goroutine and hands in the result. A run is started only while the lease of
 // the instance that claimed it lasts, at this moment: else it may be running elsewhere.
-func (s *session) carryOut(r execute.Run, startedAt time.Time) {
+func (s *session) carryOut(r run.Run, startedAt time.Time) {
 	ctx, cancel := s.runContext(r) // before the check: an instance that is fenced after it cancels this context
 	defer cancel(nil)
 	if !s.member.Holds(r.Instance) {
@@ -202,15 +206,15 @@ func (s *session) carryOut(r execute.Run, startedAt time.Time) {
 }
 
 // giveUp is told of a run that was claimed by an instance whose lease is over, and has therefore not been started.
-func (s *session) giveUp(r execute.Run) {
+func (s *session) giveUp(r run.Run) {
 	s.cfg.Logger.Warn().Int64("run", r.ID).Msg("not started: the instance that claimed it has lost its place in the cluster; handed back if it still can be")
 	s.poller.GiveUp(r)
 }
 
 // runContext ends with its cause when the run is cancelled, fenced or drained, and when it times out.
-func (s *session) runContext(r execute.Run) (context.Context, context.CancelCauseFunc) {
+func (s *session) runContext(r run.Run) (context.Context, context.CancelCauseFunc) {
 	s.mu.Lock()
-	ctx, cancel := context.WithCancelCause(s.runs)
+	ctx, cancel := context.WithCancelCause(s.running)
 	s.mu.Unlock()
 	if r.Options.Timeout <= 0 {
 		return ctx, cancel
@@ -223,21 +227,21 @@ func (s *session) runContext(r execute.Run) (context.Context, context.CancelCaus
 }
 
 // result says how a run ended whose handler returned err, and whether it is to be tried again.
-func (s *session) result(a *active, cause, err error) execute.Result {
+func (s *session) result(a *active, cause, err error) run.Result {
 	now := s.clock.Now()
-	result := execute.Result{Run: a.run, State: execute.Succeeded, Started: a.startedAt, Finished: now}
+	result := run.Result{Run: a.run, State: run.Succeeded, Started: a.startedAt, Finished: now}
 	result.Progress, result.Message = a.said()
 	if err == nil {
 		return result
 	}
-	result.State, result.Message = execute.Failed, said(err)
+	result.State, result.Message = run.Failed, said(err)
 	switch {
 	case errors.Is(cause, ErrCancelled):
-		result.State = execute.Cancelled
+		result.State = run.Cancelled
 	case errors.Is(cause, ErrTimedOut):
-		result.Message = text.Clip(fmt.Sprintf("timed out after %s: %s", a.run.Options.Timeout, result.Message), execute.MaxMessage)
+		result.Message = text.Clip(fmt.Sprintf("timed out after %s: %s", a.run.Options.Timeout, result.Message), run.MaxMessage)
 	}
-	if after, ok := retryIn(a.run, err); ok && result.State == execute.Failed {
+	if after, ok := retryIn(a.run, err); ok && result.State == run.Failed {
 		result.RetryAt = now.Add(after)
 	}
 	s.cfg.Logger.Warn().Int64("run", a.run.ID).Str("class", a.run.Class).Time("fire", a.run.FireTime).Int("attempt", a.run.Attempt).
@@ -246,7 +250,7 @@ func (s *session) result(a *active, cause, err error) execute.Result {
 }
 
 // retryIn is after what time a failed run is to be tried again, if it is.
-func retryIn(r execute.Run, err error) (time.Duration, bool) {
+func retryIn(r run.Run, err error) (time.Duration, bool) {
 	if _, never := asError[*noRetryError](err); never || r.Attempt >= r.Options.Attempts {
 		return 0, false
 	}

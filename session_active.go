@@ -5,7 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/qrtz-go/qrtz/internal/outage"
 )
 
@@ -14,7 +15,7 @@ const attendEvery = 500 * time.Millisecond
 
 // active is a run under way in this process.
 type active struct {
-	run       execute.Run
+	run       run.Run
 	startedAt time.Time
 	cancel    context.CancelCauseFunc
 
@@ -39,12 +40,12 @@ func (a *active) said() (progress int, message string) {
 }
 
 // news is what the row does not say yet, if there is anything.
-func (a *active) news() (execute.Underway, bool) {
+func (a *active) news() (run.Underway, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	unsaid := a.unsaid
 	a.unsaid = false
-	return execute.Underway{Run: a.run, Started: a.startedAt, Progress: a.progress, Message: a.message}, unsaid
+	return run.Underway{Run: a.run, Started: a.startedAt, Progress: a.progress, Message: a.message}, unsaid
 }
 
 // actives are the runs under way in this process that have a row.
@@ -98,7 +99,7 @@ func (s *session) attend(ctx context.Context) error {
 	if len(old) == 0 {
 		return outage.ErrIdle
 	}
-	var news []execute.Underway
+	var news []run.Underway
 	var ids []int64
 	for id, a := range old {
 		ids = append(ids, id)
@@ -106,7 +107,7 @@ func (s *session) attend(ctx context.Context) error {
 			news = append(news, u)
 		}
 	}
-	attended, err := s.executes.Attend(ctx, news, ids)
+	attended, err := s.runs.Attend(ctx, news, ids)
 	for _, id := range attended.Unsaid {
 		old[id].say(func(*active) {}) // next time
 	}

@@ -3,7 +3,7 @@ package qrtz
 import (
 	"time"
 
-	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/run"
 )
 
 // againMessage is the message of a run that the database gave out a second time.
@@ -12,7 +12,7 @@ const againMessage = "not started: the database lost the claim of this fire, aft
 
 // fresh returns those of the runs that were claimed that this process has not begun before. The others, which the database
 // gives out again because it has lost what it had committed, end as LOST; nothing is tried again.
-func (s *session) fresh(claimed []execute.Run) []execute.Run {
+func (s *session) fresh(claimed []run.Run) []run.Run {
 	start, again := s.begun.Check(claimed, time.Now())
 	if len(again) == 0 {
 		return start
@@ -26,7 +26,7 @@ func (s *session) fresh(claimed []execute.Run) []execute.Run {
 		if r.FireTime.After(last) {
 			last = r.FireTime
 		}
-		s.results.Add(execute.Result{Run: r, State: execute.Lost, Started: now, Finished: now, Message: againMessage, Progress: -1})
+		s.results.Add(run.Result{Run: r, State: run.Lost, Started: now, Finished: now, Message: againMessage, Progress: -1})
 		if s.hooks.Lost != nil {
 			e := s.event(r, Lost)
 			e.Message = againMessage

@@ -5,8 +5,8 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/schema"
 )
 
 // cluster is what poller and misfire see of the other nodes.
@@ -18,15 +18,10 @@ type cluster struct {
 func (c cluster) Now() time.Time { return c.clock.Now() }
 
 // Note takes in what the database's clock says in the answer to a claim.
-func (c cluster) Note(r execute.ClockReading) {
+func (c cluster) Note(r schema.ClockReading) {
 	if !r.Server.IsZero() {
 		c.clock.Note(r.Server, r.Sent, r.Received)
 	}
-}
-
-func (c cluster) Self() execute.Instance {
-	self := c.Member.Self()
-	return execute.Instance{HostIP: self.NodeID, HostName: self.HostName, ID: self.ID}
 }
 
 func (c cluster) Claiming() bool {

@@ -4,9 +4,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/rs/zerolog"
 
-	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/internal/text"
 	"github.com/qrtz-go/qrtz/misfire"
 )
@@ -99,7 +100,7 @@ func (q *events) stop() {
 
 // What follows turns what happens into events.
 
-func (s *session) tellClaimed(runs []execute.Run) {
+func (s *session) tellClaimed(runs []run.Run) {
 	if s.hooks.Claimed == nil {
 		return
 	}
@@ -117,7 +118,7 @@ func (s *session) tellStarted(a *active) {
 	s.tell(s.hooks.Started, e)
 }
 
-func (s *session) tellFinished(r execute.Result) {
+func (s *session) tellFinished(r run.Result) {
 	if s.hooks.Finished == nil {
 		return
 	}
@@ -126,7 +127,7 @@ func (s *session) tellFinished(r execute.Result) {
 	s.tell(s.hooks.Finished, e)
 }
 
-func (s *session) tellSkipped(fires []execute.SkippedFire) {
+func (s *session) tellSkipped(fires []run.SkippedFire) {
 	if s.hooks.Skipped == nil {
 		return
 	}
@@ -138,7 +139,7 @@ func (s *session) tellSkipped(fires []execute.SkippedFire) {
 	}
 }
 
-func (s *session) tellLost(runs []execute.LostRun) {
+func (s *session) tellLost(runs []run.LostRun) {
 	if s.hooks.Lost == nil {
 		return
 	}
@@ -150,7 +151,7 @@ func (s *session) tellLost(runs []execute.LostRun) {
 	}
 }
 
-func (s *session) event(r execute.Run, state RunState) Event {
+func (s *session) event(r run.Run, state RunState) Event {
 	return Event{
 		App: s.cfg.App, Node: s.member.Self().NodeID, RunID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID, Class: r.Class,
 		FireTime: r.FireTime, Attempt: r.Attempt, State: state, Count: 1, At: s.clock.Now(),

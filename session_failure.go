@@ -6,7 +6,8 @@ import (
 	"reflect"
 	"runtime/debug"
 
-	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/qrtz-go/qrtz/internal/text"
 )
 
@@ -19,7 +20,7 @@ const (
 
 // panicked is the message of a run whose handler panicked with p: what it said, and its stack.
 func panicked(p any) string {
-	return text.Clip(fmt.Sprintf("panic: %s\n\n%s", text.Clip(valueOf(p), maxPanic), debug.Stack()), execute.MaxMessage)
+	return text.Clip(fmt.Sprintf("panic: %s\n\n%s", text.Clip(valueOf(p), maxPanic), debug.Stack()), run.MaxMessage)
 }
 
 // valueOf is what a value says of itself. Of one that could be of any size and has no words for itself it is the type.
@@ -38,7 +39,7 @@ func valueOf(p any) string {
 }
 
 // said is the message of an error that a handler returned.
-func said(err error) string { return text.Clip(fmt.Sprint(err), execute.MaxMessage) }
+func said(err error) string { return text.Clip(fmt.Sprint(err), run.MaxMessage) }
 
 // asError is errors.As for errors of handlers, whose methods may panic.
 func asError[T error](err error) (found T, ok bool) {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/run"
 )
 
 const (
@@ -18,19 +18,19 @@ const (
 
 // loader reads the data of runs whose data did not come with their claim.
 type loader struct {
-	read   func(ctx context.Context, r execute.Run, most int64) (data []byte, size int64, err error)
+	read   func(ctx context.Context, r run.Run, most int64) (data []byte, size int64, err error)
 	budget *budget
 	reads  chan struct{} // holds one for each read under way
 	pause  time.Duration // between tries
 }
 
-func newLoader(executes *execute.Store) *loader {
-	return &loader{read: executes.Data, budget: newBudget(dataBudget), reads: make(chan struct{}, dataReaders), pause: time.Second}
+func newLoader(runs *run.Store) *loader {
+	return &loader{read: runs.Data, budget: newBudget(dataBudget), reads: make(chan struct{}, dataReaders), pause: time.Second}
 }
 
 // load returns the data of a run. It waits, no longer than ctx lasts, until there is room for it in memory; the room is the
 // run's until it calls release, which it must do unless there was an error.
-func (l *loader) load(ctx context.Context, r execute.Run) (data []byte, release func(), err error) {
+func (l *loader) load(ctx context.Context, r run.Run) (data []byte, release func(), err error) {
 	if !r.Unread() {
 		return r.Data, func() {}, nil
 	}
@@ -52,12 +52,12 @@ func (l *loader) load(ctx context.Context, r execute.Run) (data []byte, release 
 }
 
 // readPatiently tries again while the database does not answer, for a while.
-func (l *loader) readPatiently(ctx context.Context, r execute.Run, most int64) (data []byte, size int64, err error) {
+func (l *loader) readPatiently(ctx context.Context, r run.Run, most int64) (data []byte, size int64, err error) {
 	patience, cancel := context.WithTimeout(ctx, dataPatience)
 	defer cancel()
 	for {
 		data, size, err = l.readOnce(patience, r, most)
-		if err == nil || errors.Is(err, execute.ErrNoData) {
+		if err == nil || errors.Is(err, run.ErrNoData) {
 			return data, size, err
 		}
 		select {
@@ -71,7 +71,7 @@ func (l *loader) readPatiently(ctx context.Context, r execute.Run, most int64) (
 	}
 }
 
-func (l *loader) readOnce(ctx context.Context, r execute.Run, most int64) ([]byte, int64, error) {
+func (l *loader) readOnce(ctx context.Context, r run.Run, most int64) ([]byte, int64, error) {
 	select {
 	case l.reads <- struct{}{}:
 		defer func() { <-l.reads }()

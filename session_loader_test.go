@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"github.com/qrtz-go/qrtz/run"
 
-	"github.com/qrtz-go/qrtz/execute"
+	"github.com/stretchr/testify/require"
 )
 
 // server is where a loader reads: it may be away for a while, and data may grow.
@@ -19,10 +19,10 @@ type server struct {
 	gone      bool
 }
 
-func (s *server) read(_ context.Context, _ execute.Run, most int64) ([]byte, int64, error) {
+func (s *server) read(_ context.Context, _ run.Run, most int64) ([]byte, int64, error) {
 	switch {
 	case s.gone:
-		return nil, 0, execute.ErrNoData
+		return nil, 0, run.ErrNoData
 	case time.Now().Before(s.awayUntil):
 		return nil, 0, errors.New("away")
 	case s.size > most:
@@ -40,7 +40,7 @@ func loading(t *testing.T, s *server, test func(t *testing.T, l *loader)) {
 
 func TestDataThatCameWithTheClaimIsNotRead(t *testing.T) {
 	loading(t, &server{gone: true}, func(t *testing.T, l *loader) {
-		data, release, err := l.load(t.Context(), execute.Run{Data: []byte("{}"), DataSize: 2})
+		data, release, err := l.load(t.Context(), run.Run{Data: []byte("{}"), DataSize: 2})
 		require.NoError(t, err)
 		release()
 		require.Equal(t, "{}", string(data))
@@ -51,7 +51,7 @@ func TestDataIsReadOverAnOutage(t *testing.T) {
 	s := &server{size: 50}
 	loading(t, s, func(t *testing.T, l *loader) {
 		s.awayUntil = time.Now().Add(20 * time.Second)
-		data, release, err := l.load(t.Context(), execute.Run{DataSize: 50})
+		data, release, err := l.load(t.Context(), run.Run{DataSize: 50})
 		require.NoError(t, err)
 		require.Len(t, data, 50)
 		release()
@@ -61,7 +61,7 @@ func TestDataIsReadOverAnOutage(t *testing.T) {
 
 func TestDataThatHasGrownIsReadAllTheSame(t *testing.T) {
 	loading(t, &server{size: 80}, func(t *testing.T, l *loader) {
-		data, release, err := l.load(t.Context(), execute.Run{DataSize: 50})
+		data, release, err := l.load(t.Context(), run.Run{DataSize: 50})
 		require.NoError(t, err)
 		require.Len(t, data, 80)
 		require.Equal(t, int64(80), l.budget.taken)
@@ -82,7 +82,7 @@ func TestDataThatCannotBeReadGivesTheRoomBack(t *testing.T) {
 					time.AfterFunc(time.Second, func() { cancel(ErrFenced) })
 				}
 				began := time.Now()
-				_, _, err := l.load(ctx, execute.Run{DataSize: 50})
+				_, _, err := l.load(ctx, run.Run{DataSize: 50})
 				require.ErrorContains(t, err, "JOB_DATA (50 bytes) could not be read")
 				require.Equal(t, name == "run has to stop", errors.Is(err, ErrFenced))
 				require.LessOrEqual(t, time.Since(began), dataPatience)

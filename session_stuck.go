@@ -4,7 +4,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/qrtz-go/qrtz/internal/outage"
 	"github.com/qrtz-go/qrtz/misfire"
 )
@@ -43,12 +44,12 @@ func (l *stuckLog) due(class, why string, now time.Time) bool {
 // unhandled tells that fires or runs are due of a class that no live node handles.
 func (s *session) unhandled(class string) {
 	if v := s.member.View(); !v.Handles(class) {
-		s.tellStuck([]execute.Stuck{{Class: class, Why: misfire.NoHandler, Count: 1}})
+		s.tellStuck([]run.Stuck{{Class: class, Why: misfire.NoHandler, Count: 1}})
 	}
 }
 
 // tellStuck logs, once an hour, which rows cannot run by themselves and why, and tells the hook.
-func (s *session) tellStuck(stuck []execute.Stuck) {
+func (s *session) tellStuck(stuck []run.Stuck) {
 	for _, one := range stuck {
 		if !s.stuck.due(one.Class, one.Why, time.Now()) {
 			continue

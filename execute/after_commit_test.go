@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/qrtz-go/qrtz/schema"
@@ -16,7 +18,7 @@ import (
 // nothing to win, and the runs of the first time are forgotten.
 
 func TestALockMetAfterALargeClaimLosesNoneOfItsRuns(t *testing.T) {
-	for _, rule := range []Overlap{OverlapSkip, OverlapQueue} {
+	for _, rule := range []run.Overlap{run.OverlapSkip, run.OverlapQueue} {
 		t.Run(string(rule), func(t *testing.T) {
 			f := newTables(t)
 			_, e := f.exclusive(rule, 10)
@@ -80,7 +82,7 @@ func TestAHistoryRuleThatChangesDuringAClaimLosesNoFire(t *testing.T) {
 			t.Run(fmt.Sprint(fires, " fires, ", name), func(t *testing.T) {
 				f := newTables(t)
 				db, faults := f.openWithFaults()
-				store := NewStore(db, schema.DefaultPrefix, "a")
+				store := newStore(db)
 				f.exec(`UPDATE QRTZ_JOB SET HISTORY = 'NONE'`)
 				f.addMany(2)
 				var changed error
@@ -95,7 +97,7 @@ func TestAHistoryRuleThatChangesDuringAClaimLosesNoFire(t *testing.T) {
 				require.Len(t, won.Runs, 2*fires)
 				for _, r := range won.Runs {
 					require.Zero(t, r.ID)
-					require.False(t, r.Options.writesRow(), "a run without a row cannot be retried, nor recovered")
+					require.False(t, r.Options.WritesRow(), "a run without a row cannot be retried, nor recovered")
 				}
 				require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
 			})
@@ -106,7 +108,7 @@ func TestAHistoryRuleThatChangesDuringAClaimLosesNoFire(t *testing.T) {
 // Somebody has turned an execute back: fires that have a run already are not started again, others of the same claim are.
 func TestAFireThatHasARunIsNotStartedAgain(t *testing.T) {
 	for _, fires := range []int{1, 3} {
-		for _, history := range []History{HistoryAll, HistoryNone} {
+		for _, history := range []run.History{run.HistoryAll, run.HistoryNone} {
 			t.Run(fmt.Sprint(fires, " fires, ", history), func(t *testing.T) {
 				f := newTables(t)
 				id := f.add()

@@ -9,7 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jmoiron/sqlx"
+	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/run"
 
 	"github.com/qrtz-go/qrtz/internal/text"
 	"github.com/qrtz-go/qrtz/schema"
@@ -18,22 +19,22 @@ import (
 // Applied is what became of a batch of moves.
 type Applied struct {
 	Moved []*Execute // the executes that were ours to move, as they are now, in order of id
-	Runs  []Run      // the runs among their rows that are RUNNING: ours to start, in order of fire time
+	Runs  []run.Run  // the runs among their rows that are RUNNING: ours to start, in order of fire time
 
 	// Skipped are fires put on record as SKIPPED: misfires, and fires for which an overlap rule left no room.
-	Skipped []SkippedFire
+	Skipped []run.SkippedFire
 
 	// InDoubt are claims whose COMMIT got no answer: they may have been won all the same. HandBackFires gives them up.
 	InDoubt []Move
 
 	// PendingInDoubt are runs of fires that were won, of jobs of which only one run may go at a time: whether they have
 	// been started is in doubt. HandBackPending gives them up.
-	PendingInDoubt []PendingRun
+	PendingInDoubt []run.PendingRun
 
 	// Refused are executes that the server takes no move of, for what stands in their rows. They have been set to ERROR.
 	Refused []RefusedMove
 
-	Clock ClockReading
+	Clock schema.ClockReading
 
 	// later is what went wrong after a packet had been committed. Such an error says nothing about the packet: it is not to be
 	// carried out again.
@@ -44,19 +45,6 @@ type Applied struct {
 type RefusedMove struct {
 	Execute *Execute
 	Err     error
-}
-
-// ClockReading is the server's clock, found in an answer that was asked for between two moments of ours.
-type ClockReading struct {
-	Server         time.Time // zero: none was read
-	Sent, Received time.Time
-}
-
-func (c *ClockReading) scan(r *sqlx.Rows) error {
-	var micros int64
-	err := r.Scan(&micros)
-	c.Server, c.Received = time.UnixMicro(micros), time.Now()
-	return err
 }
 
 func (a *Applied) add(b Applied) {
@@ -71,7 +59,7 @@ func (a *Applied) add(b Applied) {
 // Claim carries out claims: it wins the fires it can and returns them; what another node won, what has
 // been changed or locked since it was read, and everything if this instance, its node or its app is off, is
 // missing from the result and no error. What was won is in the result also when there is an error.
-func (s *Store) Claim(ctx context.Context, who Instance, moves []Move) (Applied, error) {
+func (s *Store) Claim(ctx context.Context, who node.Instance, moves []Move) (Applied, error) {
 	a, err := s.apply(ctx, claiming(who), moves)
 	if err != nil {
 		return a, fmt.Errorf("claim fires: %w", err)
@@ -81,7 +69,7 @@ func (s *Store) Claim(ctx context.Context, who Instance, moves []Move) (Applied,
 
 // Repair carries out moves of executes in state from that start nothing here. It needs a live instance but
 // not one that is on. Like Claim it leaves out what somebody else moved meanwhile, or has locked.
-func (s *Store) Repair(ctx context.Context, who Instance, from State, moves []Move) (Applied, error) {
+func (s *Store) Repair(ctx context.Context, who node.Instance, from State, moves []Move) (Applied, error) {
 	a, err := s.apply(ctx, terms{who, from, false}, moves)
 	if err != nil {
 		return a, fmt.Errorf("repair executes: %w", err)
@@ -91,12 +79,12 @@ func (s *Store) Repair(ctx context.Context, who Instance, from State, moves []Mo
 
 // terms are what a batch of moves needs beside the guards of its executes.
 type terms struct {
-	who  Instance
+	who  node.Instance
 	from State
 	on   bool // the app and the node must be switched on
 }
 
-func claiming(who Instance) terms { return terms{who, Executing, true} }
+func claiming(who node.Instance) terms { return terms{who, Executing, true} }
 
 const (
 	carefulBatch = 100             // moves of one packet that asks first which rows are locked: the server compares each with each
@@ -118,7 +106,7 @@ func (s *Store) apply(ctx context.Context, t terms, moves []Move) (all Applied, 
 			break
 		}
 	}
-	slices.SortFunc(all.Runs, byFireTime)
+	slices.SortFunc(all.Runs, run.ByFireTime)
 	return all, errors.Join(err, all.later)
 }
 
@@ -154,7 +142,7 @@ func (s *Store) applyAvoidingLocks(ctx context.Context, t terms, moves []Move) (
 		applied, err := s.applyApart(ctx, t, some, true)
 		all.add(applied)
 		if schema.Locked(err) {
-			err = fmt.Errorf("the row of the app or of this node, or the end of QRTZ_RUN, is locked%s: %w", s.blockers(ctx), err)
+			err = fmt.Errorf("the row of the app or of this node, or the end of QRTZ_RUN, is locked%s: %w", s.runs.Blockers(ctx), err)
 		}
 		if err != nil {
 			return all, err
@@ -240,7 +228,7 @@ UPDATE QRTZ_NODE N
 func (s *Store) applyPacket(ctx context.Context, t terms, moves []Move, careful bool) (Applied, error) {
 	var token int64
 	var won *winnings
-	var clock ClockReading
+	var clock schema.ClockReading
 	ids := make([]int64, len(moves))
 	for i, m := range moves {
 		ids[i] = m.Execute.ID
@@ -259,8 +247,8 @@ func (s *Store) applyPacket(ctx context.Context, t terms, moves []Move, careful 
 		p.Exec(update, args...)
 		s.record(p, t.who, token, ids, moves)
 		readBack(p, won, token, ids, moves)
-		clock = ClockReading{Sent: time.Now()}
-		p.Then(clock.scan, `SELECT `+schema.NowSQL)
+		clock = schema.ClockReading{Sent: time.Now()}
+		p.Then(clock.Scan, `SELECT `+schema.NowSQL)
 		readJobs(p, won, moves)
 		return nil
 	})
@@ -281,13 +269,13 @@ func (s *Store) guardedUpdate(t terms, token int64, free string, moves []Move) (
 		m := &moves[i]
 		g := m.Execute.guard
 		rows = append(rows, m.Execute.ID, g.prev, g.next, g.fired, g.token, g.spec,
-			m.State, orNull(text.Clip(m.Reason, 500)), millis(m.Prev, -1), nextMillis(m.Next), m.Fires, m.State == t.from)
+			m.State, run.OrNull(text.Clip(m.Reason, 500)), millis(m.Prev, -1), nextMillis(m.Next), m.Fires, m.State == t.from)
 	}
-	table, args := values(rows, "ID", "PREV0", "NEXT0", "FIRED0", "TOKEN0", "SPEC0", "STATE1", "REASON", "PREV1", "NEXT1", "FIRES", "SAME_STATE")
+	table, args := schema.Values(rows, "ID", "PREV0", "NEXT0", "FIRED0", "TOKEN0", "SPEC0", "STATE1", "REASON", "PREV1", "NEXT1", "FIRES", "SAME_STATE")
 	app := ""
 	if t.on {
 		app = appOnSQL
 	}
-	args = append(args, int64(mostFired), t.from, t.who.HostIP, t.who.HostName, token, s.app, t.who.HostIP, t.who.ID, t.from)
+	args = append(args, int64(mostFired), t.from, t.who.NodeID, t.who.HostName, token, s.app, t.who.NodeID, t.who.ID, t.from)
 	return fmt.Sprintf(guardedUpdateSQL, app, table, free), args
 }

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 	"github.com/stretchr/testify/require"
-
-	"github.com/qrtz-go/qrtz/schema"
 )
 
 func TestAClaimMovesTheRowAndLeavesItsRuns(t *testing.T) {
@@ -23,10 +23,10 @@ func TestAClaimMovesTheRowAndLeavesItsRuns(t *testing.T) {
 	won := f.claim(who, 2, f.due(noon)...)
 	require.Len(t, won.Moved, 3)
 	require.Len(t, won.Runs, 6)
-	require.True(t, slices.IsSortedFunc(won.Runs, byFireTime))
+	require.True(t, slices.IsSortedFunc(won.Runs, run.ByFireTime))
 	for _, r := range won.Runs {
-		require.Equal(t, Run{
-			ID: r.ID, JobID: f.job, ExecuteID: r.ExecuteID, Class: "tick", Data: []byte(`{"n":1}`), DataSize: 7, Options: Defaults(),
+		require.Equal(t, run.Run{
+			ID: r.ID, JobID: f.job, ExecuteID: r.ExecuteID, Class: "tick", Data: []byte(`{"n":1}`), DataSize: 7, Options: run.Defaults(),
 			FireTime: r.FireTime, Attempt: 1, Fence: 1, Instance: who.ID, Token: r.Token,
 		}, r)
 		require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE ID = ? AND EXECUTE_ID = ? AND FIRE_TIME = ? AND STATE = 'RUNNING'
@@ -161,7 +161,7 @@ func TestAPendingRunThatCannotBeClaimedStandsAlone(t *testing.T) {
 	}
 	f.exec(fmt.Sprintf(`CREATE TRIGGER NOT_THAT BEFORE UPDATE ON QRTZ_RUN FOR EACH ROW
 		IF NEW.ID = %d AND NEW.STATE = 'RUNNING' THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not that'; END IF`, ids[13]))
-	claimed, err := f.store.ClaimPending(t.Context(), who, f.pendingOf(f.store, ids...))
+	claimed, err := f.store.runs.ClaimPending(t.Context(), who, f.pendingOf(f.store, ids...))
 	require.NoError(t, err)
 	require.Len(t, claimed.Runs, 19)
 	require.Len(t, claimed.Refused, 1)
@@ -195,12 +195,12 @@ func TestALockedRunIsHandedBackLater(t *testing.T) {
 	operator := f.MustBegin()
 	defer func() { _ = operator.Rollback() }()
 	operator.MustExec(`UPDATE QRTZ_RUN SET MESSAGE = 'x' WHERE ID = ?`, runs[1].ID)
-	again, err := f.store.HandBack(t.Context(), append(runs, Run{ID: 12345, Token: 1}))
+	again, err := f.store.runs.HandBack(t.Context(), append(runs, run.Run{ID: 12345, Token: 1}))
 	require.NoError(t, err)
 	require.Equal(t, runs[1:2], again)
 	require.Len(t, f.allIDs(), 2)
-	inDoubt := []PendingRun{{ID: runs[0].ID, fence: runs[0].Fence + 1}, {ID: runs[1].ID, token: runs[1].Token, fence: runs[1].Fence}}
-	left, err := f.store.HandBackPending(t.Context(), who, inDoubt)
+	inDoubt := []run.PendingRun{{ID: runs[0].ID, Fence: runs[0].Fence + 1}, {ID: runs[1].ID, Token: runs[1].Token, Fence: runs[1].Fence}}
+	left, err := f.store.runs.HandBackPending(t.Context(), who, inDoubt)
 	require.NoError(t, err)
 	require.Equal(t, inDoubt[1:], left)
 	require.NoError(t, operator.Rollback())
@@ -222,7 +222,7 @@ func TestAClaimThatArrivesAfterItWasGivenUpWinsNothing(t *testing.T) {
 
 	run := f.pendingOf(f.store, f.pending())
 	f.handBackPending(f.store, who, run)
-	claimed, err := f.store.ClaimPending(t.Context(), who, run)
+	claimed, err := f.store.runs.ClaimPending(t.Context(), who, run)
 	require.NoError(t, err)
 	require.Empty(t, claimed.Runs)
 	require.Len(t, f.claimWaiting(who, f.allIDs()...), 1)
@@ -320,7 +320,7 @@ func TestEachFireIsClaimedOnce(t *testing.T) {
 	f := newTables(t)
 	f.addMany(executes)
 	db, faults := f.openWithFaults()
-	store := NewStore(db, schema.DefaultPrefix, "a")
+	store := newStore(db)
 	type key struct{ execute, fire int64 }
 	var mu sync.Mutex
 	winners := map[key]int64{}
@@ -355,13 +355,15 @@ func TestEachFireIsClaimedOnce(t *testing.T) {
 	require.GreaterOrEqual(t, len(winners), executes*2*rounds)
 	require.Equal(t, int64(len(winners)), f.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
 	var rows []struct {
-		runRow
-		Instance int64 `db:"INSTANCE"`
+		ID        int64 `db:"ID"`
+		ExecuteID int64 `db:"EXECUTE_ID"`
+		FireTime  int64 `db:"FIRE_TIME"`
+		Instance  int64 `db:"INSTANCE"`
 	}
-	require.NoError(t, f.Select(&rows, `SELECT ID, JOB_ID, EXECUTE_ID, FIRE_TIME, ATTEMPT, FENCE, INSTANCE FROM QRTZ_RUN WHERE STATE = 'RUNNING'`))
+	require.NoError(t, f.Select(&rows, `SELECT ID, EXECUTE_ID, FIRE_TIME, INSTANCE FROM QRTZ_RUN WHERE STATE = 'RUNNING'`))
 	require.Len(t, rows, len(winners))
 	for _, r := range rows {
-		k := key{r.ExecuteID.Int64, r.FireTime}
+		k := key{r.ExecuteID, r.FireTime}
 		require.Equal(t, k, runs[r.ID])
 		require.Equal(t, winners[k], r.Instance)
 	}
@@ -388,7 +390,7 @@ func TestManyRunsInOneMove(t *testing.T) {
 	db, err := sqlx.Open("mysql", cfg.FormatDSN())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
-	store := NewStore(db, schema.DefaultPrefix, "a")
+	store := newStore(db)
 	f.exec(`UPDATE QRTZ_EXECUTE SET MISFIRE = 'CATCH_UP', CATCH_UP_LIMIT = 5000`)
 	var moves []Move
 	for _, e := range f.due(noon) {

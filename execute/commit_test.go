@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 	"github.com/stretchr/testify/require"
@@ -120,7 +122,7 @@ func TestAClaimWhoseCommitGotNoAnswerIsHandedBackOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newTables(t)
 			db, faults := f.openWithFaults()
-			store := NewStore(db, schema.DefaultPrefix, "a")
+			store := newStore(db)
 			f.addMany(3)
 			who := f.join("n1")
 			moves := claims(f.due(noon), 2)
@@ -150,7 +152,7 @@ func TestAClaimWhoseCommitGotNoAnswerIsHandedBackOnce(t *testing.T) {
 			require.Equal(t, int64(6), f.count(pending))
 			var ids []int64
 			require.NoError(t, f.Select(&ids, `SELECT ID FROM QRTZ_RUN`))
-			taken, err := store.ClaimPending(t.Context(), other, f.pendingOf(store, ids...))
+			taken, err := store.runs.ClaimPending(t.Context(), other, f.pendingOf(store, ids...))
 			require.NoError(t, err)
 			require.Len(t, taken.Runs, 6)
 			f.handBackFires(store, who, moves)
@@ -163,7 +165,7 @@ func TestAClaimWhoseCommitGotNoAnswerIsHandedBackOnce(t *testing.T) {
 func TestGivingUpAClaimLeavesLaterOnesAlone(t *testing.T) {
 	f := newTables(t)
 	db, faults := f.openWithFaults()
-	store := NewStore(db, schema.DefaultPrefix, "a")
+	store := newStore(db)
 	f.addMany(3)
 	f.claim(f.join("n3"), 1, f.due(noon)[1:]...) // so that two have a token before the claim in doubt, and one has none
 	who, other := f.join("n1"), f.join("n2")
@@ -186,10 +188,10 @@ func TestGivingUpAClaimLeavesLaterOnesAlone(t *testing.T) {
 func TestAPendingRunWhoseClaimGotNoAnswerIsHandedBack(t *testing.T) {
 	f := newTables(t)
 	db, faults := f.openWithFaults()
-	store := NewStore(db, schema.DefaultPrefix, "a")
+	store := newStore(db)
 	who, run := f.join("n1"), f.pending()
 	faults.loseAnswer.Store(1)
-	claimed, err := store.ClaimPending(t.Context(), who, f.pendingOf(store, run))
+	claimed, err := store.runs.ClaimPending(t.Context(), who, f.pendingOf(store, run))
 	require.ErrorIs(t, err, schema.ErrCommitUnknown)
 	require.Empty(t, claimed.Runs)
 	require.Equal(t, "RUNNING", f.runState(run))
@@ -205,8 +207,8 @@ func TestAPendingRunWhoseClaimGotNoAnswerIsHandedBack(t *testing.T) {
 func TestTheStartOfAnExclusiveRunThatGotNoAnswerIsHandedBack(t *testing.T) {
 	f := newTables(t)
 	db, faults := f.openWithFaults()
-	store := NewStore(db, schema.DefaultPrefix, "a")
-	_, e := f.exclusive(OverlapSkip, 1)
+	store := newStore(db)
+	_, e := f.exclusive(run.OverlapSkip, 1)
 	who := f.join("n1")
 	faults.loseAnswer.Store(2)
 	won, err := store.Claim(t.Context(), who, claims([]*Execute{e}, 1))
@@ -226,7 +228,7 @@ func TestAClaimWithoutRowsWhoseCommitGotNoAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newTables(t)
 			db, faults := f.openWithFaults()
-			store := NewStore(db, schema.DefaultPrefix, "a")
+			store := newStore(db)
 			f.exec(`UPDATE QRTZ_JOB SET HISTORY = 'NONE'`)
 			f.addMany(2)
 			who := f.join("n1")
@@ -261,8 +263,8 @@ func TestARunWithoutARowIsHandedBack(t *testing.T) {
 	won := f.claim(who, 2, f.read(f.add())).Runs
 	require.Len(t, won, 2)
 	require.Zero(t, won[0].ID)
-	require.NoError(t, f.store.LeaveForOthers(t.Context(), won))
-	require.NoError(t, f.store.LeaveForOthers(t.Context(), nil))
+	require.NoError(t, f.store.runs.LeaveForOthers(t.Context(), won))
+	require.NoError(t, f.store.runs.LeaveForOthers(t.Context(), nil))
 	again := f.claimWaiting(f.join("n2"), f.allIDs()...)
 	require.Len(t, again, 2)
 	for i := range again {

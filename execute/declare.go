@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/jmoiron/sqlx"
 )
 
@@ -23,7 +25,7 @@ const (
 type Declaration struct {
 	Name, Class, Description string
 	Data                     []byte // JSON; nil for none
-	Options                  Options
+	Options                  run.Options
 	Schedules                []DeclaredSchedule
 }
 
@@ -110,7 +112,7 @@ INSERT INTO QRTZ_JOB (APPLICATION, NAME, STATE, UPDATE_TIME, JOB_CLASS, JOB_DATA
 VALUES (?, ?, 'EXECUTING', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON DUPLICATE KEY UPDATE ID = ID`
 	readJobSQL = `
-SELECT J.ID, J.NAME, J.JOB_CLASS, J.JOB_DATA, J.JOB_DESCRIPTION, ` + optionColumns + `
+SELECT J.ID, J.NAME, J.JOB_CLASS, J.JOB_DATA, J.JOB_DESCRIPTION, ` + run.OptionColumns + `
   FROM QRTZ_JOB J WHERE J.APPLICATION = ? AND J.NAME = ? FOR UPDATE`
 	changeJobSQL = `
 UPDATE QRTZ_JOB SET UPDATE_TIME = ?, JOB_CLASS = ?, JOB_DATA = ?, JOB_DESCRIPTION = ?,
@@ -121,7 +123,7 @@ UPDATE QRTZ_JOB SET UPDATE_TIME = ?, JOB_CLASS = ?, JOB_DATA = ?, JOB_DESCRIPTIO
 func (s *Store) declare(ctx context.Context, tx *sqlx.Tx, now time.Time, d Declaration) error {
 	data := sql.NullString{String: string(d.Data), Valid: d.Data != nil}
 	description := sql.NullString{String: d.Description, Valid: d.Description != ""}
-	columns := append([]any{now.UnixMilli(), d.Class, data, description}, d.Options.columns()...)
+	columns := append([]any{now.UnixMilli(), d.Class, data, description}, d.Options.Columns()...)
 	if _, err := s.db.On(tx).Exec(ctx, addJobSQL, append([]any{s.app, d.Name}, columns...)...); err != nil {
 		return err
 	}
@@ -131,7 +133,7 @@ func (s *Store) declare(ctx context.Context, tx *sqlx.Tx, now time.Time, d Decla
 		Class       string         `db:"JOB_CLASS"`
 		Data        sql.NullString `db:"JOB_DATA"`
 		Description sql.NullString `db:"JOB_DESCRIPTION"`
-		optionRow
+		run.OptionRow
 	}
 	if err := s.db.On(tx).Get(ctx, &job, readJobSQL, s.app, d.Name); err != nil {
 		return err
@@ -139,7 +141,7 @@ func (s *Store) declare(ctx context.Context, tx *sqlx.Tx, now time.Time, d Decla
 	if job.Name != d.Name { // what the collation takes for one name, such as two that differ in case
 		return fmt.Errorf("its name is that of another job, %q, to the server (job %d): choose one of the two names", job.Name, job.ID)
 	}
-	if job.Class != d.Class || job.Data != data || job.Description != description || job.options() != d.Options {
+	if job.Class != d.Class || job.Data != data || job.Description != description || job.Options() != d.Options {
 		if _, err := s.db.On(tx).Exec(ctx, changeJobSQL, append(columns, job.ID)...); err != nil {
 			return err
 		}

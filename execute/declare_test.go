@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,7 +17,7 @@ import (
 const nasty = "O'Neill\\\"; DROP TABLE QRTZ_RUN;-- \x00\t🐘 ü %s ? QRTZ_"
 
 func declaration(name string, schedules ...string) Declaration {
-	d := Declaration{Name: name, Class: "tick", Options: Defaults()}
+	d := Declaration{Name: name, Class: "tick", Options: run.Defaults()}
 	for _, s := range schedules {
 		d.Schedules = append(d.Schedules, DeclaredSchedule{
 			Name: s, Misfire: FireOnce, CatchUpLimit: 100,
@@ -111,32 +113,26 @@ func TestTextIsData(t *testing.T) {
 
 	who := f.join("n1")
 	who.HostName = nasty
-	run := f.claim(who, 1, f.due(noon)...).Runs[0]
-	require.Equal(t, nasty, run.Class)
-	require.Equal(t, nasty, string(run.Data))
+	r := f.claim(who, 1, f.due(noon)...).Runs[0]
+	require.Equal(t, nasty, r.Class)
+	require.Equal(t, nasty, string(r.Data))
 	require.Equal(t, nasty, f.text(`SELECT HOST_NAME FROM QRTZ_EXECUTE`))
 
-	broken := f.read(run.ExecuteID)
-	message := nasty + "\xff\xfe" + strings.Repeat("ü", MaxMessage)
+	broken := f.read(r.ExecuteID)
+	message := nasty + "\xff\xfe" + strings.Repeat("ü", run.MaxMessage)
 	broken.Problem = errors.New(message)
 	_, err := f.store.Repair(t.Context(), who, Executing, []Move{broken.Break()})
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(f.text(`SELECT STATE_REASON FROM QRTZ_EXECUTE`), nasty+"\uFFFDü"))
 
-	late, err := f.store.Complete(t.Context(), []Result{{Run: run, State: Failed, Started: noon, Finished: noon, Message: message}})
+	late, err := f.store.runs.Complete(t.Context(), []run.Result{{Run: r, State: run.Failed, Started: noon, Finished: noon, Message: message}})
 	require.NoError(t, err)
 	require.Zero(t, late)
 	kept := f.text(`SELECT MESSAGE FROM QRTZ_RUN`)
 	require.True(t, strings.HasPrefix(kept, nasty+"\uFFFDü"))
 	require.True(t, strings.HasSuffix(kept, "ü"))
-	require.LessOrEqual(t, len(kept), MaxMessage)
+	require.LessOrEqual(t, len(kept), run.MaxMessage)
 
 	require.Error(t, f.store.Declare(t.Context(), noon, []Declaration{declaration("not\xffutf8")}))
 	require.Equal(t, int64(2), f.count(`SELECT COUNT(*) FROM QRTZ_JOB`))
-}
-
-func TestClipKeepsWholeCharacters(t *testing.T) {
-	for text, want := range map[string]string{"": "", "abcdef": "abcde", "abcd": "abcd", "abcdü": "abcd", "abcü": "abcü", "\xff": "\uFFFD", "ab\xffd": "ab\uFFFD", "🐘🐘": "🐘"} {
-		require.Equal(t, want, clip(text, 5), text)
-	}
 }

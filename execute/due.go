@@ -270,7 +270,7 @@ const (
 
 // Adopt writes the app into executes that do not name it: a program of version 1.3 or a person added them.
 func (s *Store) Adopt(ctx context.Context) error {
-	write := func(ids []int64) error { return s.byKey(ctx, s.db, adoptSQL, ids, s.app) }
+	write := func(ids []int64) error { return s.runs.ByKey(ctx, s.db, adoptSQL, ids, s.app) }
 	if err := s.tidy(ctx, write, ownerlessSQL); err != nil {
 		return fmt.Errorf("adopt executes: %w", err)
 	}
@@ -280,7 +280,7 @@ func (s *Store) Adopt(ctx context.Context) error {
 // MarkPaused notes on executes paused by hand that they are, so that when they are resumed by hand
 // the fires in between are known to belong to the pause.
 func (s *Store) MarkPaused(ctx context.Context) error {
-	write := func(ids []int64) error { return s.byKey(ctx, s.db, markPausedSQL, ids) }
+	write := func(ids []int64) error { return s.runs.ByKey(ctx, s.db, markPausedSQL, ids) }
 	if err := s.tidy(ctx, write, newlyPausedSQL); err != nil {
 		return fmt.Errorf("mark paused executes: %w", err)
 	}
@@ -295,7 +295,7 @@ func (s *Store) tidy(ctx context.Context, write func(ids []int64) error, query s
 		if err := s.db.Select(ctx, &ids, query, s.app, after, tidyPage); err != nil || len(ids) == 0 {
 			return errors.Join(append(problems, err)...)
 		}
-		_, err := s.writeEach(ctx, `QRTZ_EXECUTE`, ids, write)
+		_, err := s.runs.WriteEach(ctx, `QRTZ_EXECUTE`, ids, write)
 		problems = append(problems, err)
 		if after = ids[len(ids)-1]; len(ids) < tidyPage {
 			break

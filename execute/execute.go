@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"github.com/qrtz-go/qrtz/run"
 )
 
 // Execute is one schedule of a job, as it was read. It is moved on only under the guard that its row
@@ -69,7 +71,7 @@ type Move struct {
 	Prev    time.Time // zero: none
 	Next    time.Time // zero: none
 	Fires   int64     // how many fires are behind it now that were not
-	Runs    []NewRun
+	Runs    []run.NewRun
 
 	Walked int // how many fires had to be looked at one by one
 
@@ -78,23 +80,14 @@ type Move struct {
 
 // claimsOne tells whether the move is a claim of the one fire that it passes, as most are.
 func (m *Move) claimsOne() bool {
-	return len(m.Runs) == 1 && m.Runs[0].State == Running && m.Runs[0].FireTime.Equal(m.Prev)
-}
-
-// NewRun is a row of QRTZ_RUN that a move leaves.
-type NewRun struct {
-	State    RunState // Running: ours to start; Pending: anybody's; Skipped: recorded only
-	FireTime time.Time
-	LastFire time.Time // Skipped only: the row stands for Count fires from FireTime to LastFire
-	Count    int64
-	Message  string
+	return len(m.Runs) == 1 && m.Runs[0].State == run.Running && m.Runs[0].FireTime.Equal(m.Prev)
 }
 
 // Claim is the move that makes us run the given fires, which must be the next ones, in order.
 func (e *Execute) Claim(fires []time.Time) Move {
 	m := e.pass(fires[len(fires)-1], int64(len(fires)))
 	for _, fire := range fires {
-		m.Runs = append(m.Runs, NewRun{State: Running, FireTime: fire, Count: 1})
+		m.Runs = append(m.Runs, run.NewRun{State: run.Running, FireTime: fire, Count: 1})
 	}
 	return m
 }

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 	"github.com/stretchr/testify/assert"
@@ -47,7 +50,7 @@ func newNodes(t *testing.T, c *galera.Cluster) *nodes {
 		dsn := c.DSN(i, name)
 		db, faults := n.openFaults(dsn)
 		n.dsns, n.dbs, n.faults = append(n.dsns, dsn), append(n.dbs, db), append(n.faults, faults)
-		n.stores = append(n.stores, NewStore(db, schema.DefaultPrefix, "a"))
+		n.stores = append(n.stores, newStore(db))
 	}
 	// The engine's own connections end a transaction that is idle for a second, as one is in a process that gets no processor
 	// time. The poller would claim again, these tests would not.
@@ -108,9 +111,9 @@ func TestAcrossTheNodesOfAGaleraCluster(t *testing.T) {
 const perNode = 2 // instances
 
 // race has instances on all nodes do something many times, each on its own.
-func (n *nodes) race(times int, do func(store *Store, who Instance) error) {
+func (n *nodes) race(times int, do func(store *Store, who node.Instance) error) {
 	n.t.Helper()
-	var instances []Instance
+	var instances []node.Instance
 	for i := range perNode * len(n.stores) {
 		instances = append(instances, n.join(fmt.Sprintf("n%d", i)))
 	}
@@ -163,8 +166,8 @@ func raceForFires(t *testing.T, n *nodes) {
 		n.catchUp()
 		type fire struct{ execute, at int64 }
 		var mu sync.Mutex
-		won, instance := map[fire]Run{}, map[int64]int64{}
-		n.race(40, func(store *Store, who Instance) error {
+		won, instance := map[fire]run.Run{}, map[int64]int64{}
+		n.race(40, func(store *Store, who node.Instance) error {
 			some, err := someOf(store, 5)
 			if err != nil {
 				return err
@@ -208,18 +211,18 @@ func holders(t *testing.T, db *sqlx.DB, state string) map[int64]int64 {
 
 func raceForKeys(t *testing.T, n *nodes) {
 	for i := range 10 {
-		job, _ := n.exclusive([]Overlap{OverlapSkip, OverlapQueue}[i%2], 2)
+		job, _ := n.exclusive([]run.Overlap{run.OverlapSkip, run.OverlapQueue}[i%2], 2)
 		n.addTo(job)
 	}
 	n.catchUp()
 	var mu sync.Mutex
 	running, started := map[int64]int{}, 0
-	n.race(30, func(store *Store, who Instance) error {
+	n.race(30, func(store *Store, who node.Instance) error {
 		some, err := someOf(store, 5)
 		if err != nil {
 			return err
 		}
-		var won []Run
+		var won []run.Run
 		if err := patiently(func() error {
 			a, err := store.Claim(context.Background(), who, claims(some, 1))
 			won = append(won, a.Runs...)
@@ -227,12 +230,12 @@ func raceForKeys(t *testing.T, n *nodes) {
 		}); err != nil {
 			return err
 		}
-		pending, err := store.Pending(context.Background(), []string{"tick"}, noon, 5)
+		pending, err := store.runs.Pending(context.Background(), []string{"tick"}, noon, 5)
 		if err != nil {
 			return err
 		}
 		if err := patiently(func() error {
-			claimed, err := store.ClaimPending(context.Background(), who, pending)
+			claimed, err := store.runs.ClaimPending(context.Background(), who, pending)
 			won = append(won, claimed.Runs...)
 			return err
 		}); err != nil {
@@ -260,13 +263,13 @@ func raceForKeys(t *testing.T, n *nodes) {
 }
 
 // finish writes that runs succeeded, which must still be their instances'.
-func finish(t *testing.T, store *Store, runs []Run) error {
-	var results []Result
+func finish(t *testing.T, store *Store, runs []run.Run) error {
+	var results []run.Result
 	for _, r := range runs {
 		results = append(results, succeeded(r))
 	}
 	return patiently(func() error {
-		done, err := store.Complete(context.Background(), results)
+		done, err := store.runs.Complete(context.Background(), results)
 		assert.Zero(t, done.Late)
 		assert.Empty(t, done.Refused)
 		if results = slices.Concat(done.Left, done.Locked); err == nil && len(results) > 0 {
@@ -276,8 +279,8 @@ func finish(t *testing.T, store *Store, runs []Run) error {
 	})
 }
 
-func succeeded(r Run) Result {
-	return Result{Run: r, State: Succeeded, Started: at(1), Finished: at(2), Progress: -1}
+func succeeded(r run.Run) run.Result {
+	return run.Result{Run: r, State: run.Succeeded, Started: at(1), Finished: at(2), Progress: -1}
 }
 
 // Each run is finished by its instance and, at the same time on another node, taken for lost: one of them wins.
@@ -293,7 +296,7 @@ func raceForEnds(t *testing.T, n *nodes) {
 		both.Go(func() {
 			for _, r := range won {
 				assert.NoError(t, patiently(func() error {
-					done, err := n.stores[1].Complete(context.Background(), []Result{succeeded(r)})
+					done, err := n.stores[1].runs.Complete(context.Background(), []run.Result{succeeded(r)})
 					switch {
 					case err != nil:
 						return err
@@ -305,10 +308,10 @@ func raceForEnds(t *testing.T, n *nodes) {
 				}))
 			}
 		})
-		var gone []LostRun
+		var gone []run.LostRun
 		both.Go(func() {
 			assert.NoError(t, patiently(func() (err error) {
-				some, err := n.stores[2].Lose(context.Background(), who.ID, "its node died")
+				some, err := n.stores[2].runs.Lose(context.Background(), who.ID, "its node died")
 				gone = append(gone, some...)
 				return err
 			}))
@@ -357,7 +360,7 @@ func handBackBeforeArrival(t *testing.T, n *nodes) {
 			return err
 		}))
 		require.NoError(t, patiently(func() error {
-			runs, err = n.stores[1].HandBack(t.Context(), runs)
+			runs, err = n.stores[1].runs.HandBack(t.Context(), runs)
 			if err == nil && len(runs) > 0 {
 				err = errLocked
 			}
@@ -377,7 +380,7 @@ func finishBeforeArrival(t *testing.T, n *nodes) {
 	require.NoError(t, err)
 	cfg.Params = map[string]string{"wsrep_sync_wait": "7"}
 	db, _ := n.openFaults(cfg.FormatDSN())
-	store := NewStore(db, schema.DefaultPrefix, "a")
+	store := newStore(db)
 	for range 15 {
 		n.delay()
 		won := n.claim(who, 1, n.due(at(1000000))...).Runs

@@ -149,12 +149,12 @@ func (s *Store) deriveJobs(ctx context.Context, jobs []int64) (locked []int64, e
 		ids[i], byID[j.ID] = j.ID, j
 	}
 	slices.Sort(ids)
-	return s.writeEach(ctx, `QRTZ_JOB`, ids, func(ids []int64) error {
+	return s.runs.WriteEach(ctx, `QRTZ_JOB`, ids, func(ids []int64) error {
 		rows := make([]any, 0, 3*len(ids))
 		for _, id := range ids {
 			rows = append(rows, id, byID[id].Was, byID[id].Derived)
 		}
-		table, args := values(rows, "ID", "STATE0", "STATE1")
+		table, args := schema.Values(rows, "ID", "STATE0", "STATE1")
 		_, err := s.db.ExecOnce(ctx, fmt.Sprintf(setJobStatesSQL, table), args...)
 		return err
 	})

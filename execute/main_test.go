@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/jmoiron/sqlx"
 	"github.com/stretchr/testify/require"
 
@@ -46,6 +49,11 @@ type tables struct {
 	last  atomic.Int64 // instance
 }
 
+// newStore is a store of the app "a".
+func newStore(db *sqlx.DB) *Store {
+	return NewStore(db, schema.DefaultPrefix, "a", run.NewStore(db, schema.DefaultPrefix, "a"))
+}
+
 func newTables(t *testing.T) *tables {
 	t.Helper()
 	return tablesIn(t, testdb.DSN(t))
@@ -62,7 +70,7 @@ func tablesIn(t *testing.T, dsn string) *tables {
 	require.NoError(t, err)
 	own := link.Pool(4)
 	t.Cleanup(func() { _ = own.Close() })
-	f.DB, f.store = db, NewStore(own, schema.DefaultPrefix, "a")
+	f.DB, f.store = db, newStore(own)
 	_, err = schema.Up(t.Context(), db.DB, schema.DefaultPrefix)
 	require.NoError(t, err)
 	f.exec(`INSERT INTO QRTZ_APP (APPLICATION, STATE) VALUES ('a', 'Y')`)
@@ -118,12 +126,12 @@ func (f *tables) addMany(n int) {
 }
 
 // join is an instance of a node that is on.
-func (f *tables) join(hostIP string) Instance {
+func (f *tables) join(hostIP string) node.Instance {
 	f.t.Helper()
 	id := f.last.Add(1)
 	f.exec(`INSERT INTO QRTZ_NODE (APPLICATION, HOST_IP, HOST_NAME, STATE, TIME_CHECK, INSTANCE) VALUES ('a', ?, 'host', 'Y', 0, ?)
 		ON DUPLICATE KEY UPDATE INSTANCE = VALUES(INSTANCE)`, hostIP, id)
-	return Instance{HostIP: hostIP, HostName: "host", ID: id}
+	return node.Instance{NodeID: hostIP, HostName: "host", ID: id}
 }
 
 // due reads what fires until a time.
@@ -151,7 +159,7 @@ func claims(executes []*Execute, n int) []Move {
 	return moves
 }
 
-func (f *tables) claim(who Instance, n int, executes ...*Execute) Applied {
+func (f *tables) claim(who node.Instance, n int, executes ...*Execute) Applied {
 	f.t.Helper()
 	won, err := f.store.Claim(f.t.Context(), who, claims(executes, n))
 	require.NoError(f.t, err)
@@ -159,30 +167,30 @@ func (f *tables) claim(who Instance, n int, executes ...*Execute) Applied {
 }
 
 // pendingOf are those of some runs that may be claimed.
-func (f *tables) pendingOf(store *Store, ids ...int64) []PendingRun {
+func (f *tables) pendingOf(store *Store, ids ...int64) []run.PendingRun {
 	f.t.Helper()
 	var classes []string
 	require.NoError(f.t, f.SelectContext(f.t.Context(), &classes, `SELECT DISTINCT JOB_CLASS FROM QRTZ_JOB`))
-	all, err := store.Pending(f.t.Context(), classes, at(10_000_000), 1000)
+	all, err := store.runs.Pending(f.t.Context(), classes, at(10_000_000), 1000)
 	require.NoError(f.t, err)
-	return slices.DeleteFunc(all, func(r PendingRun) bool { return !slices.Contains(ids, r.ID) })
+	return slices.DeleteFunc(all, func(r run.PendingRun) bool { return !slices.Contains(ids, r.ID) })
 }
 
-func (f *tables) handBack(store *Store, runs []Run) {
+func (f *tables) handBack(store *Store, runs []run.Run) {
 	f.t.Helper()
-	again, err := store.HandBack(f.t.Context(), runs)
+	again, err := store.runs.HandBack(f.t.Context(), runs)
 	require.NoError(f.t, err)
 	require.Empty(f.t, again)
 }
 
-func (f *tables) handBackPending(store *Store, who Instance, runs []PendingRun) {
+func (f *tables) handBackPending(store *Store, who node.Instance, runs []run.PendingRun) {
 	f.t.Helper()
-	again, err := store.HandBackPending(f.t.Context(), who, runs)
+	again, err := store.runs.HandBackPending(f.t.Context(), who, runs)
 	require.NoError(f.t, err)
 	require.Empty(f.t, again)
 }
 
-func (f *tables) handBackFires(store *Store, who Instance, claims []Move) {
+func (f *tables) handBackFires(store *Store, who node.Instance, claims []Move) {
 	f.t.Helper()
 	again, err := store.HandBackFires(f.t.Context(), who, claims)
 	require.NoError(f.t, err)
@@ -197,7 +205,7 @@ func (f *tables) counting() (read, scanned func() int64) {
 	require.NoError(f.t, err)
 	one := link.Pool(1)
 	f.t.Cleanup(func() { _ = one.Close() })
-	f.store = NewStore(one, schema.DefaultPrefix, "a")
+	f.store = newStore(one)
 	count := func(which func(name string) bool) func() int64 {
 		return func() (sum int64) {
 			var status []struct {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -34,7 +36,7 @@ func TestAClaimMovesPastItsFiresAndCompletesWithTheLast(t *testing.T) {
 	require.Equal(t, int64(2), m.Fires)
 	require.Len(t, m.Runs, 2)
 	for i, r := range m.Runs {
-		require.Equal(t, Running, r.State)
+		require.Equal(t, run.Running, r.State)
 		require.Equal(t, at(i).UnixMilli(), r.FireTime.UnixMilli())
 	}
 
@@ -73,7 +75,7 @@ func TestRepairByPolicy(t *testing.T) {
 		runs := m.Runs
 		if skipped := c.missed - c.runs; skipped > 0 {
 			first := runs[0]
-			require.Equal(t, Skipped, first.State, c)
+			require.Equal(t, run.Skipped, first.State, c)
 			require.Equal(t, int64(skipped), first.Count, c)
 			require.Equal(t, at(10).UnixMilli(), first.FireTime.UnixMilli(), c)
 			require.Equal(t, at(9+skipped).UnixMilli(), first.LastFire.UnixMilli(), c)
@@ -81,7 +83,7 @@ func TestRepairByPolicy(t *testing.T) {
 		}
 		require.Len(t, runs, c.runs, c)
 		for i, r := range runs {
-			require.Equal(t, Pending, r.State, c)
+			require.Equal(t, run.Pending, r.State, c)
 			require.Equal(t, at(10+c.missed-c.runs+i).UnixMilli(), r.FireTime.UnixMilli(), "the latest run")
 		}
 	}
@@ -181,7 +183,7 @@ func TestMoreMissedFiresThanOneMoveDealsWith(t *testing.T) {
 				require.LessOrEqual(t, m.Walked, maxWalked)
 				fires += m.Fires
 				for _, r := range m.Runs {
-					if r.State == Skipped {
+					if r.State == run.Skipped {
 						require.Equal(t, at(int(skipped)).UnixMilli(), r.FireTime.UnixMilli())
 						skipped += r.Count
 						require.Equal(t, at(int(skipped)-1).UnixMilli(), r.LastFire.UnixMilli())

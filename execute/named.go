@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/jmoiron/sqlx"
 )
 
@@ -33,7 +35,7 @@ func (s *Store) JobNamed(ctx context.Context, tx *sqlx.Tx, name string) (id int6
 	if err := s.db.On(tx).Select(ctx, &names, jobNamesSQL, s.app); err != nil {
 		return 0, err
 	}
-	return 0, fmt.Errorf("%w: app %q has no job named %q%s", ErrNotFound, s.app, name, suggest(name, names))
+	return 0, fmt.Errorf("%w: app %q has no job named %q%s", run.ErrNotFound, s.app, name, suggest(name, names))
 }
 
 const (
@@ -49,7 +51,7 @@ func (s *Store) CheckJob(ctx context.Context, tx *sqlx.Tx, id int64) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%w: app %q has no job %d", ErrNotFound, s.app, id)
+	return fmt.Errorf("%w: app %q has no job %d", run.ErrNotFound, s.app, id)
 }
 
 const (
@@ -73,7 +75,7 @@ func (s *Store) ExecutesNamed(ctx context.Context, tx *sqlx.Tx, job, schedule st
 	if err := s.db.On(tx).Select(ctx, &names, scheduleNamesSQL, jobID); err != nil {
 		return nil, err
 	}
-	return nil, fmt.Errorf("%w: job %q has no schedule named %q%s", ErrNotFound, job, schedule, suggest(schedule, names))
+	return nil, fmt.Errorf("%w: job %q has no schedule named %q%s", run.ErrNotFound, job, schedule, suggest(schedule, names))
 }
 
 // ExecutesOf locks all executes of a job of the app, and returns their ids in order.

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+	"github.com/qrtz-go/qrtz/schema"
+
 	"github.com/jmoiron/sqlx"
 )
 
@@ -46,7 +49,7 @@ func (s *Store) Pause(ctx context.Context, tx *sqlx.Tx, now time.Time, ids ...in
 		if len(active) == 0 {
 			return nil
 		}
-		return s.byKey(ctx, s.db.On(tx), pauseSQL, active, now.UnixMilli())
+		return s.runs.ByKey(ctx, s.db.On(tx), pauseSQL, active, now.UnixMilli())
 	})
 }
 
@@ -71,7 +74,7 @@ func (s *Store) Resume(ctx context.Context, tx *sqlx.Tx, now time.Time, ids ...i
 		if len(next) == 0 {
 			return nil
 		}
-		table, args := values(next, "ID", "STATE1", "NEXT1")
+		table, args := schema.Values(next, "ID", "STATE1", "NEXT1")
 		_, err := s.db.On(tx).Exec(ctx, fmt.Sprintf(resumeSQL, table), args...)
 		return err
 	})
@@ -106,7 +109,7 @@ SELECT ` + rowColumns + `
 func (s *Store) changeExecutes(ctx context.Context, tx *sqlx.Tx, ids []int64, change func([]row, []Changed) error) (all []Changed, err error) {
 	sorted := slices.Compact(slices.Sorted(slices.Values(ids)))
 	for page := range slices.Chunk(sorted, operatorPage) {
-		table, args := values(anys(page), "ID")
+		table, args := schema.Values(run.Anys(page), "ID")
 		var rows []row
 		if err := s.db.On(tx).Select(ctx, &rows, fmt.Sprintf(lockedRowsSQL, table), append(args, s.app, s.app)...); err != nil {
 			return nil, err
@@ -129,7 +132,7 @@ func (s *Store) changeExecutes(ctx context.Context, tx *sqlx.Tx, ids []int64, ch
 }
 
 func (s *Store) noExecute(id int64) error {
-	return fmt.Errorf("%w: app %q has no schedule %d", ErrNotFound, s.app, id)
+	return fmt.Errorf("%w: app %q has no schedule %d", run.ErrNotFound, s.app, id)
 }
 
 const (
@@ -150,14 +153,14 @@ func (s *Store) DeleteJob(ctx context.Context, tx *sqlx.Tx, now time.Time, id in
 		return err
 	}
 	if len(locked) == 0 {
-		return fmt.Errorf("%w: app %q has no job %d", ErrNotFound, s.app, id)
+		return fmt.Errorf("%w: app %q has no job %d", run.ErrNotFound, s.app, id)
 	}
 	for _, statement := range []string{deleteExecutesSQL, deleteJobSQL} {
 		if _, err := s.db.On(tx).Exec(ctx, statement, id); err != nil {
 			return err
 		}
 	}
-	return s.cancelPendingOf(ctx, tx, now, pendingOfJobSQL, id, jobDeleted)
+	return s.runs.CancelPendingOf(ctx, tx, now, run.PendingOfJobSQL, id, run.JobDeleted)
 }
 
 // DeleteExecute deletes an execute. Its runs stay on record, as with DeleteJob.
@@ -182,5 +185,5 @@ func (s *Store) DeleteExecute(ctx context.Context, tx *sqlx.Tx, now time.Time, i
 	if _, err := s.db.On(tx).Exec(ctx, deleteExecuteSQL, id); err != nil {
 		return err
 	}
-	return s.cancelPendingOf(ctx, tx, now, pendingOfExecuteSQL, id, scheduleDeleted)
+	return s.runs.CancelPendingOf(ctx, tx, now, run.PendingOfExecuteSQL, id, run.ScheduleDeleted)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/jmoiron/sqlx"
 	"github.com/stretchr/testify/require"
 
@@ -115,7 +117,7 @@ func TestVerbsAreForTheAppAlone(t *testing.T) {
 		"gone":       func(tx *sqlx.Tx) error { return f.store.DeleteExecute(t.Context(), tx, noon, 4711) },
 		"delete job": func(tx *sqlx.Tx) error { return f.store.DeleteJob(t.Context(), tx, noon, theirJob) },
 	} {
-		require.ErrorIs(t, schema.InTx(t.Context(), f.DB, do), ErrNotFound, what)
+		require.ErrorIs(t, schema.InTx(t.Context(), f.DB, do), run.ErrNotFound, what)
 	}
 	require.Equal(t, int64(3), f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE STATE = 'EXECUTING'`))
 	require.Equal(t, []Changed{{ours, Executing, Paused}}, f.pause(ours), "not yet adopted, but of our job")

@@ -5,13 +5,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/qrtz-go/qrtz/internal/testdb"
 )
 
 func TestBackoffDoublesUpToItsLimitGiveOrTakeAFifth(t *testing.T) {
-	o := Defaults()
+	o := run.Defaults()
 	o.Backoff, o.MaxBackoff = time.Second, 20*time.Second
 	for attempt, seconds := range map[int]int{1: 1, 2: 2, 3: 4, 4: 8, 5: 16, 6: 20, 7: 20, 100: 20, math.MaxInt: 20} {
 		want := time.Duration(seconds) * time.Second
@@ -31,12 +33,12 @@ func TestOptionsTypedByHand(t *testing.T) {
 	for _, backoff := range []time.Duration{0, 1, 4, math.MaxInt64} {
 		for _, most := range []time.Duration{0, 1, time.Hour, math.MaxInt64} {
 			for _, attempt := range []int{math.MinInt, 0, 1, 2, 63, 64, 65, math.MaxInt} {
-				o := Options{Backoff: fromColumn(int64(backoff)), MaxBackoff: fromColumn(int64(most))}
+				o := run.Options{Backoff: run.FromColumn(int64(backoff)), MaxBackoff: run.FromColumn(int64(most))}
 				require.GreaterOrEqual(t, o.RetryIn(attempt), time.Duration(0), "%v, attempt %d", o, attempt)
 			}
 		}
 	}
-	require.Zero(t, fromColumn(math.MinInt64))
+	require.Zero(t, run.FromColumn(math.MinInt64))
 
 	f := newTables(t)
 	testdb.DropChecks(t, f.DB.DB)
@@ -49,25 +51,25 @@ func TestOptionsTypedByHand(t *testing.T) {
 	require.Zero(t, o.QueueLimit)
 	require.Zero(t, o.Timeout)
 	require.Zero(t, o.RetryIn(1))
-	n, _, err := f.store.CleanHistory(t.Context(), at(1000))
+	n, _, err := f.store.runs.CleanHistory(t.Context(), at(1000))
 	require.NoError(t, err)
 	require.Zero(t, n)
 }
 
 func TestOptionsNameWhatCannotWork(t *testing.T) {
-	require.NoError(t, Defaults().Validate())
-	for want, change := range map[string]func(*Options){
-		`overlap "NEVER": want one of ALLOW, SKIP, QUEUE`: func(o *Options) { o.Overlap = "NEVER" },
-		`history "": want one of ALL, FAILED, NONE`:       func(o *Options) { o.History = "" },
-		`QueueLimit (0) must be at least 1`:               func(o *Options) { o.QueueLimit = 0 },
-		`Timeout (-1s) must not be negative`:              func(o *Options) { o.Timeout = -time.Second },
-		`Attempts (-1) must be at least 1`:                func(o *Options) { o.Attempts = -1 },
-		`MaxBackoff (5s) must not be below Backoff (10s)`: func(o *Options) { o.MaxBackoff = 5 * time.Second },
-		`Backoff (1.5ms): want whole milliseconds`:        func(o *Options) { o.Backoff = 1500 * time.Microsecond },
-		`KeepRuns (-2) must not be negative`:              func(o *Options) { o.KeepRuns = -2 },
-		`KeepFor (-1ms) must not be negative`:             func(o *Options) { o.KeepFor = -time.Millisecond },
+	require.NoError(t, run.Defaults().Validate())
+	for want, change := range map[string]func(*run.Options){
+		`overlap "NEVER": want one of ALLOW, SKIP, QUEUE`: func(o *run.Options) { o.Overlap = "NEVER" },
+		`history "": want one of ALL, FAILED, NONE`:       func(o *run.Options) { o.History = "" },
+		`QueueLimit (0) must be at least 1`:               func(o *run.Options) { o.QueueLimit = 0 },
+		`Timeout (-1s) must not be negative`:              func(o *run.Options) { o.Timeout = -time.Second },
+		`Attempts (-1) must be at least 1`:                func(o *run.Options) { o.Attempts = -1 },
+		`MaxBackoff (5s) must not be below Backoff (10s)`: func(o *run.Options) { o.MaxBackoff = 5 * time.Second },
+		`Backoff (1.5ms): want whole milliseconds`:        func(o *run.Options) { o.Backoff = 1500 * time.Microsecond },
+		`KeepRuns (-2) must not be negative`:              func(o *run.Options) { o.KeepRuns = -2 },
+		`KeepFor (-1ms) must not be negative`:             func(o *run.Options) { o.KeepFor = -time.Millisecond },
 	} {
-		o := Defaults()
+		o := run.Defaults()
 		change(&o)
 		require.ErrorContains(t, o.Validate(), want)
 	}

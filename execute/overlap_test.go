@@ -4,11 +4,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/stretchr/testify/require"
 )
 
 // exclusive is a job with an overlap rule, and an execute of it.
-func (f *tables) exclusive(rule Overlap, queueLimit int) (job int64, e *Execute) {
+func (f *tables) exclusive(rule run.Overlap, queueLimit int) (job int64, e *Execute) {
 	f.t.Helper()
 	job = f.addJob("tick")
 	f.exec(`UPDATE QRTZ_JOB SET OVERLAP = ?, QUEUE_LIMIT = ? WHERE ID = ?`, rule, queueLimit, job)
@@ -20,20 +23,20 @@ func (f *tables) exclusive(rule Overlap, queueLimit int) (job int64, e *Execute)
 // then is a time that has passed by the server's clock, so that what was due then is available.
 var then = noon.AddDate(-10, 0, 0)
 
-func (f *tables) succeed(runs ...Run) {
+func (f *tables) succeed(runs ...run.Run) {
 	f.t.Helper()
-	results := make([]Result, len(runs))
+	results := make([]run.Result, len(runs))
 	for i, r := range runs {
-		results[i] = Result{Run: r, State: Succeeded, Started: at(1), Finished: at(2), Progress: -1}
+		results[i] = run.Result{Run: r, State: run.Succeeded, Started: at(1), Finished: at(2), Progress: -1}
 	}
-	late, err := f.store.Complete(f.t.Context(), results)
+	late, err := f.store.runs.Complete(f.t.Context(), results)
 	require.NoError(f.t, err)
 	require.Zero(f.t, late)
 }
 
-func (f *tables) claimWaiting(who Instance, ids ...int64) []Run {
+func (f *tables) claimWaiting(who node.Instance, ids ...int64) []run.Run {
 	f.t.Helper()
-	claimed, err := f.store.ClaimPending(f.t.Context(), who, f.pendingOf(f.store, ids...))
+	claimed, err := f.store.runs.ClaimPending(f.t.Context(), who, f.pendingOf(f.store, ids...))
 	require.NoError(f.t, err)
 	return claimed.Runs
 }
@@ -51,7 +54,7 @@ func (f *tables) allIDs() []int64 {
 
 func TestSkipLeavesOneRunAndRecordsTheOthers(t *testing.T) {
 	f := newTables(t)
-	job, e := f.exclusive(OverlapSkip, 1)
+	job, e := f.exclusive(run.OverlapSkip, 1)
 	who := f.join("n1")
 	first := f.claim(who, 3, e)
 	require.Len(t, first.Runs, 1)
@@ -63,8 +66,8 @@ func TestSkipLeavesOneRunAndRecordsTheOthers(t *testing.T) {
 	other := f.join("n2")
 	second := f.claim(other, 1, first.Moved...)
 	require.Empty(t, second.Runs, "another node neither")
-	require.Equal(t, []SkippedFire{{
-		JobID: job, ExecuteID: e.ID, Class: "tick", NewRun: NewRun{State: Skipped, FireTime: second.Skipped[0].FireTime, Count: 1, Message: overlapSkipped},
+	require.Equal(t, []run.SkippedFire{{
+		JobID: job, ExecuteID: e.ID, Class: "tick", NewRun: run.NewRun{State: run.Skipped, FireTime: second.Skipped[0].FireTime, Count: 1, Message: run.OverlapSkipped},
 	}}, second.Skipped)
 	f.succeed(first.Runs...)
 	require.Len(t, f.claim(other, 1, second.Moved...).Runs, 1, "the key is free again")
@@ -72,37 +75,37 @@ func TestSkipLeavesOneRunAndRecordsTheOthers(t *testing.T) {
 
 // Whatever ends a run frees its job's key.
 func TestTheKeyIsFreeWhenItsRunHasEnded(t *testing.T) {
-	for name, end := range map[string]func(*tables, Instance, Run) error{
-		"succeeded, not kept": func(f *tables, _ Instance, r Run) error {
-			r.Options.History = HistoryNone
-			_, err := f.store.Complete(f.t.Context(), []Result{{Run: r, State: Succeeded}})
+	for name, end := range map[string]func(*tables, node.Instance, run.Run) error{
+		"succeeded, not kept": func(f *tables, _ node.Instance, r run.Run) error {
+			r.Options.History = run.HistoryNone
+			_, err := f.store.runs.Complete(f.t.Context(), []run.Result{{Run: r, State: run.Succeeded}})
 			return err
 		},
-		"tried again": func(f *tables, _ Instance, r Run) error {
-			_, err := f.store.Complete(f.t.Context(), []Result{{Run: r, State: Failed, RetryAt: at(1000)}})
+		"tried again": func(f *tables, _ node.Instance, r run.Run) error {
+			_, err := f.store.runs.Complete(f.t.Context(), []run.Result{{Run: r, State: run.Failed, RetryAt: at(1000)}})
 			return err
 		},
-		"lost": func(f *tables, who Instance, _ Run) error {
-			_, err := f.store.Lose(f.t.Context(), who.ID, "its node died")
+		"lost": func(f *tables, who node.Instance, _ run.Run) error {
+			_, err := f.store.runs.Lose(f.t.Context(), who.ID, "its node died")
 			return err
 		},
-		"handed back": func(f *tables, who Instance, r Run) error {
-			f.handBack(f.store, []Run{r})
+		"handed back": func(f *tables, who node.Instance, r run.Run) error {
+			f.handBack(f.store, []run.Run{r})
 			return nil
 		},
-		"in doubt": func(f *tables, who Instance, r Run) error {
-			f.handBackPending(f.store, who, []PendingRun{{ID: r.ID, token: r.Token, fence: r.Fence}})
+		"in doubt": func(f *tables, who node.Instance, r run.Run) error {
+			f.handBackPending(f.store, who, []run.PendingRun{{ID: r.ID, Token: r.Token, Fence: r.Fence}})
 			return nil
 		},
-		"ended by hand": func(f *tables, _ Instance, r Run) error {
+		"ended by hand": func(f *tables, _ node.Instance, r run.Run) error {
 			f.exec(`UPDATE QRTZ_RUN SET STATE = 'FAILED' WHERE ID = ?`, r.ID)
-			_, err := f.store.Abandoned(f.t.Context())
+			_, err := f.store.runs.Abandoned(f.t.Context())
 			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newTables(t)
-			_, e := f.exclusive(OverlapSkip, 1)
+			_, e := f.exclusive(run.OverlapSkip, 1)
 			who := f.join("n1")
 			won := f.claim(who, 1, e)
 			require.Len(t, won.Runs, 1)
@@ -115,7 +118,7 @@ func TestTheKeyIsFreeWhenItsRunHasEnded(t *testing.T) {
 
 func TestTheQueueKeepsTheNewestAndRunsThemInOrder(t *testing.T) {
 	f := newTables(t)
-	_, e := f.exclusive(OverlapQueue, 3)
+	_, e := f.exclusive(run.OverlapQueue, 3)
 	who, other := f.join("n1"), f.join("n2")
 	won := f.claim(who, 1, e)
 	running := won.Runs
@@ -127,7 +130,7 @@ func TestTheQueueKeepsTheNewestAndRunsThemInOrder(t *testing.T) {
 	require.Equal(t, int64(3), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'SKIPPED' AND MESSAGE LIKE '%more than 3 runs%QUEUE_LIMIT%'`))
 
 	require.Empty(t, f.claimWaiting(other, f.allIDs()...), "while the first runs")
-	ids, err := f.store.Pending(t.Context(), []string{"tick"}, at(0), 100)
+	ids, err := f.store.runs.Pending(t.Context(), []string{"tick"}, at(0), 100)
 	require.NoError(t, err)
 	require.Empty(t, ids, "and nobody need try")
 	f.succeed(running...)
@@ -150,12 +153,12 @@ func TestTheQueueKeepsTheNewestAndRunsThemInOrder(t *testing.T) {
 // A long queue of one job does not hide what waits behind it.
 func TestAQueueDoesNotHideTheRunsOfOtherJobs(t *testing.T) {
 	f := newTables(t)
-	_, e := f.exclusive(OverlapQueue, 1000)
+	_, e := f.exclusive(run.OverlapQueue, 1000)
 	who := f.join("n1")
 	require.Len(t, f.claim(who, 50, e).Runs, 1)
 	free := f.pending()
 	f.exec(`UPDATE QRTZ_RUN SET AVAILABLE_AT = ? WHERE ID = ?`, noon.UnixMilli(), free)
-	waiting, err := f.store.Pending(t.Context(), []string{"tick"}, noon, 20)
+	waiting, err := f.store.runs.Pending(t.Context(), []string{"tick"}, noon, 20)
 	require.NoError(t, err)
 	require.Len(t, waiting, 1)
 	require.Equal(t, free, waiting[0].ID)
@@ -164,7 +167,7 @@ func TestAQueueDoesNotHideTheRunsOfOtherJobs(t *testing.T) {
 // A full queue skips fires, not what is owed: further attempts, and runs somebody asked for. They come first if they are older.
 func TestAFullQueueSkipsNothingThatIsOwed(t *testing.T) {
 	f := newTables(t)
-	job, e := f.exclusive(OverlapQueue, 1)
+	job, e := f.exclusive(run.OverlapQueue, 1)
 	who := f.join("n1")
 	first := f.claim(who, 1, e)
 	require.Len(t, first.Runs, 1)
@@ -185,8 +188,8 @@ func TestAFullQueueSkipsNothingThatIsOwed(t *testing.T) {
 // Somebody holds the row of a run, and with it the key of its job: to try the key would be to wait for them.
 func TestALockedRunOfOneJobHoldsUpNoFireOfAnother(t *testing.T) {
 	f := newTables(t)
-	_, e := f.exclusive(OverlapSkip, 10)
-	_, other := f.exclusive(OverlapQueue, 10)
+	_, e := f.exclusive(run.OverlapSkip, 10)
+	_, other := f.exclusive(run.OverlapQueue, 10)
 	who := f.join("n1")
 	first := f.claim(who, 1, e)
 	require.Len(t, first.Runs, 1)

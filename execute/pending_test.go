@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,7 +23,7 @@ func TestWaitingRuns(t *testing.T) {
 	f.exec(`UPDATE QRTZ_RUN SET AVAILABLE_AT = ? WHERE ID = ?`, at(10).UnixMilli(), later)
 	f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME) VALUES ('a', ?, 0), ('b', ?, 0)`, f.addJob("other"), f.job)
 	waiting := func(until time.Time, limit int, classes ...string) (ids []int64) {
-		all, err := f.store.Pending(t.Context(), classes, until, limit)
+		all, err := f.store.runs.Pending(t.Context(), classes, until, limit)
 		require.NoError(t, err)
 		for _, w := range all {
 			require.Equal(t, "tick", w.Class)
@@ -50,7 +52,7 @@ func TestAPendingRunIsClaimedOnce(t *testing.T) {
 		who := f.join(string(rune('a' + f.last.Load())))
 		racers.Go(func() {
 			for i := 0; i < n; i += 20 {
-				claimed, err := f.store.ClaimPending(context.Background(), who, pending[i:i+20])
+				claimed, err := f.store.runs.ClaimPending(context.Background(), who, pending[i:i+20])
 				if !noError(t, err) {
 					return
 				}
@@ -76,7 +78,7 @@ func TestAClaimOfAPendingRunRaisesTheFence(t *testing.T) {
 	f := newTables(t)
 	who := f.join("n1")
 	first := f.claim(who, 1, f.read(f.add())).Runs[0]
-	f.handBack(f.store, []Run{first})
+	f.handBack(f.store, []run.Run{first})
 	f.exec(`UPDATE QRTZ_EXECUTE SET CHANGED_AT = '2020-01-01'`)
 	again := f.claimWaiting(f.join("n2"), first.ID)
 	require.Len(t, again, 1)
@@ -91,15 +93,15 @@ func TestAClaimOfAPendingRunRaisesTheFence(t *testing.T) {
 func TestOnlyItsInstanceHandsARunBack(t *testing.T) {
 	f := newTables(t)
 	who, other := f.join("n1"), f.join("n2")
-	run := f.claim(who, 1, f.read(f.add())).Runs[0]
-	others, earlier := run, run
+	r := f.claim(who, 1, f.read(f.add())).Runs[0]
+	others, earlier := r, r
 	others.Instance = other.ID
 	earlier.Token++
-	f.handBack(f.store, []Run{others})
-	f.handBack(f.store, []Run{earlier})
-	require.Equal(t, "RUNNING", f.runState(run.ID), "neither does an earlier claim of its own")
+	f.handBack(f.store, []run.Run{others})
+	f.handBack(f.store, []run.Run{earlier})
+	require.Equal(t, "RUNNING", f.runState(r.ID), "neither does an earlier claim of its own")
 	f.handBack(f.store, nil)
-	f.handBack(f.store, []Run{run, {ID: 12345}})
+	f.handBack(f.store, []run.Run{r, {ID: 12345}})
 	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'PENDING' AND INSTANCE IS NULL AND HOST_IP IS NULL AND CLAIMED_AT IS NULL`))
 }
 
@@ -108,16 +110,16 @@ func TestOnlyItsInstanceWritesAResult(t *testing.T) {
 	who, other := f.join("n1"), f.join("n2")
 	f.addMany(4)
 	runs := f.claim(who, 1, f.due(noon)...).Runs
-	result := func(r Run, instance int64, state RunState, message string) Result {
+	result := func(r run.Run, instance int64, state run.State, message string) run.Result {
 		r.Instance = instance
-		return Result{Run: r, State: state, Started: at(1), Finished: at(2), Message: message}
+		return run.Result{Run: r, State: state, Started: at(1), Finished: at(2), Message: message}
 	}
 	f.exec(`UPDATE QRTZ_RUN SET STATE = 'LOST' WHERE ID = ?`, runs[2].ID)
-	late, err := f.store.Complete(t.Context(), []Result{
-		result(runs[3], who.ID, Failed, "no paper"),
-		result(runs[2], who.ID, Succeeded, ""),
-		result(runs[1], other.ID, Succeeded, ""),
-		result(runs[0], who.ID, Succeeded, ""),
+	late, err := f.store.runs.Complete(t.Context(), []run.Result{
+		result(runs[3], who.ID, run.Failed, "no paper"),
+		result(runs[2], who.ID, run.Succeeded, ""),
+		result(runs[1], other.ID, run.Succeeded, ""),
+		result(runs[0], who.ID, run.Succeeded, ""),
 	})
 	require.NoError(t, err)
 	require.Equal(t, 2, late.Late)
@@ -126,7 +128,7 @@ func TestOnlyItsInstanceWritesAResult(t *testing.T) {
 	}
 	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE MESSAGE = 'no paper' AND STARTED_AT = ? AND FINISHED_AT = ?`,
 		at(1).UnixMilli(), at(2).UnixMilli()))
-	late, err = f.store.Complete(t.Context(), []Result{result(runs[0], who.ID, Failed, "twice")})
+	late, err = f.store.runs.Complete(t.Context(), []run.Result{result(runs[0], who.ID, run.Failed, "twice")})
 	require.NoError(t, err)
 	require.Equal(t, 1, late.Late)
 	require.Equal(t, "SUCCEEDED", f.runState(runs[0].ID))
@@ -138,7 +140,7 @@ func TestRunsOfAnInstanceThatIsGoneAreLost(t *testing.T) {
 	lost := f.claim(gone, 2, f.read(f.add())).Runs
 	kept := f.claim(here, 1, f.read(f.add())).Runs[0]
 	abandoned := func() []int64 {
-		ids, err := f.store.Abandoned(t.Context())
+		ids, err := f.store.runs.Abandoned(t.Context())
 		require.NoError(t, err)
 		return ids
 	}
@@ -146,16 +148,16 @@ func TestRunsOfAnInstanceThatIsGoneAreLost(t *testing.T) {
 	f.join("n1") // the same node, in a new life
 	require.Equal(t, []int64{gone.ID}, abandoned())
 
-	gotLost, err := f.store.Lose(t.Context(), gone.ID, "its node died")
+	gotLost, err := f.store.runs.Lose(t.Context(), gone.ID, "its node died")
 	require.NoError(t, err)
 	require.Len(t, gotLost, 2)
-	require.Equal(t, LostRun{
+	require.Equal(t, run.LostRun{
 		ID: lost[0].ID, JobID: f.job, ExecuteID: num(lost[0].ExecuteID), Class: "tick", Fire: lost[0].FireTime.UnixMilli(), Attempt: 1, Node: "n1",
 	}, gotLost[0])
 	require.Empty(t, abandoned())
 	require.Equal(t, "RUNNING", f.runState(kept.ID))
 	require.Equal(t, int64(2), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'LOST' AND MESSAGE = 'its node died' AND FINISHED_AT IS NOT NULL`))
-	late, err := f.store.Complete(t.Context(), []Result{{Run: lost[0], State: Succeeded, Started: at(1), Finished: at(2)}})
+	late, err := f.store.runs.Complete(t.Context(), []run.Result{{Run: lost[0], State: run.Succeeded, Started: at(1), Finished: at(2)}})
 	require.NoError(t, err)
 	require.Equal(t, 1, late.Late, "a result after that changes nothing")
 	f.handBack(f.store, lost[:1])
@@ -169,7 +171,7 @@ func TestARunAskedForBySQLGetsItsTimesWithTheClaim(t *testing.T) {
 	f.exec(`UPDATE QRTZ_RUN SET AVAILABLE_AT = FIRE_TIME`)
 	left := f.id(f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID) VALUES ('a', ?)`, f.job))
 	none := f.id(f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME, AVAILABLE_AT) VALUES ('a', ?, -1, -1)`, f.job))
-	claimed, err := f.store.ClaimPending(t.Context(), f.join("n1"), f.pendingOf(f.store, given, left, none))
+	claimed, err := f.store.runs.ClaimPending(t.Context(), f.join("n1"), f.pendingOf(f.store, given, left, none))
 	require.NoError(t, err)
 	require.Len(t, claimed.Runs, 3)
 	for _, id := range []int64{left, none} {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/qrtz-go/qrtz/schema"
@@ -36,9 +38,9 @@ func TestExclusiveJobsOverlapWithoutTheKey(t *testing.T) {
 func raceExclusive(t *testing.T, f *tables, jobs, rounds int) (overlaps, started int, conflicts int64) {
 	t.Helper()
 	db, faults := f.openWithFaults()
-	store := NewStore(db, schema.DefaultPrefix, "a")
+	store := newStore(db)
 	for i := range jobs {
-		job, _ := f.exclusive([]Overlap{OverlapSkip, OverlapQueue}[i%2], 2)
+		job, _ := f.exclusive([]run.Overlap{run.OverlapSkip, run.OverlapQueue}[i%2], 2)
 		for range 3 { // four schedules each, so that no row of QRTZ_EXECUTE decides the race
 			f.addTo(job)
 		}
@@ -64,23 +66,23 @@ func raceExclusive(t *testing.T, f *tables, jobs, rounds int) (overlaps, started
 				if !noError(t, err) {
 					return
 				}
-				pending, _ := store.Pending(context.Background(), []string{"tick"}, at(10_000_000), 100)
-				var waited Claimed
+				pending, _ := store.runs.Pending(context.Background(), []string{"tick"}, at(10_000_000), 100)
+				var waited run.Claimed
 				err = schema.Again(context.Background(), func() error {
-					waited, err = store.ClaimPending(context.Background(), who, pending)
+					waited, err = store.runs.ClaimPending(context.Background(), who, pending)
 					return err
 				})
 				if !noError(t, err) {
 					return
 				}
-				var results []Result
+				var results []run.Result
 				mu.Lock()
 				for _, r := range append(won.Runs, waited.Runs...) {
 					started++
 					if running[r.JobID]++; running[r.JobID] > 1 {
 						overlaps++
 					}
-					results = append(results, Result{Run: r, State: Succeeded, Started: at(1), Finished: at(2)})
+					results = append(results, run.Result{Run: r, State: run.Succeeded, Started: at(1), Finished: at(2)})
 				}
 				mu.Unlock()
 				time.Sleep(5 * time.Millisecond) // while they go
@@ -89,7 +91,7 @@ func raceExclusive(t *testing.T, f *tables, jobs, rounds int) (overlaps, started
 					running[r.Run.JobID]--
 				}
 				mu.Unlock()
-				if _, err := store.Complete(context.Background(), results); !noError(t, err) {
+				if _, err := store.runs.Complete(context.Background(), results); !noError(t, err) {
 					return
 				}
 			}

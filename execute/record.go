@@ -1,13 +1,13 @@
 package execute
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
 	"slices"
-	"strings"
-	"time"
+
+	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/run"
 
 	"github.com/jmoiron/sqlx"
 
@@ -22,13 +22,6 @@ const writesRowSQL = `(J.ID IS NULL OR J.HISTORY <> 'NONE' OR J.OVERLAP <> 'ALLO
 // exclusiveSQL tells whether only one run of a job may go at a time. Such a run begins as PENDING, whoever claims it.
 const exclusiveSQL = `COALESCE(J.OVERLAP <> 'ALLOW', 0)`
 
-// keepOldRunSQL has a fire that has a run already keep it: somebody turned the execute back by SQL. If it is another row that is
-// in the way, the one with the greatest ID there is, behind which no other has room, the statement fails
-// (schema.ExplainNoID): a fire that was passed over would leave no trace.
-const keepOldRunSQL = `
-    ON DUPLICATE KEY UPDATE QRTZ_RUN.ID = IF(QRTZ_RUN.EXECUTE_ID = VALUES(EXECUTE_ID) AND QRTZ_RUN.FIRE_TIME = VALUES(FIRE_TIME), QRTZ_RUN.ID,
-                                            (SELECT 1 UNION SELECT 2))`
-
 // recordSQL inserts the rows of the moves that carry our token.
 const recordSQL = `
 INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE, AVAILABLE_AT, HOST_IP, INSTANCE, FENCE, CLAIM_TOKEN,
@@ -36,7 +29,7 @@ INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE, AVAILAB
 SELECT ?, X.PID, X.ID, X.FIRE, X.STATE1, X.FIRE, IF(X.STATE1 = 'RUNNING', ?, NULL), IF(X.STATE1 = 'RUNNING', ?, NULL), X.FENCE, ?,
        IF(X.STATE1 = 'PENDING', NULL, ` + schema.NowMillisSQL + `), IF(X.STATE1 = 'SKIPPED', ` + schema.NowMillisSQL + `, NULL),
        X.LAST_FIRE, X.FIRES, X.MESSAGE1
-  FROM (%s) X` + keepOldRunSQL
+  FROM (%s) X` + run.KeepOldRunSQL
 
 const (
 	// oneFireSQL are the rows of claims of one fire each: it stands in the execute now.
@@ -54,22 +47,22 @@ SELECT E.PID, E.ID, F.FIRE, IF(F.STATE0 = 'RUNNING' AND ` + exclusiveSQL + `, 'P
  WHERE E.CLAIM_TOKEN = ? AND (F.STATE0 <> 'RUNNING' OR ` + writesRowSQL + `)`
 )
 
-func (s *Store) record(p *schema.Packet, who Instance, token int64, ids []int64, moves []Move) {
+func (s *Store) record(p *schema.Packet, who node.Instance, token int64, ids []int64, moves []Move) {
 	if onlyOneFireEach(moves) {
-		p.Exec(fmt.Sprintf(recordSQL, oneFireSQL), s.app, who.HostIP, who.ID, token, ids, token)
+		p.Exec(fmt.Sprintf(recordSQL, oneFireSQL), s.app, who.NodeID, who.ID, token, ids, token)
 		return
 	}
 	var rows []any
 	for i := range moves {
 		for _, r := range moves[i].Runs {
-			rows = append(rows, moves[i].Execute.ID, r.FireTime.UnixMilli(), r.State, nextMillis(r.LastFire), r.Count, orNull(r.Message))
+			rows = append(rows, moves[i].Execute.ID, r.FireTime.UnixMilli(), r.State, nextMillis(r.LastFire), r.Count, run.OrNull(r.Message))
 		}
 	}
 	if len(rows) == 0 {
 		return
 	}
-	table, args := values(rows, "ID", "FIRE", "STATE0", "LAST_FIRE", "FIRES", "MESSAGE0")
-	args = append(append([]any{s.app, who.HostIP, who.ID, token}, args...), token)
+	table, args := schema.Values(rows, "ID", "FIRE", "STATE0", "LAST_FIRE", "FIRES", "MESSAGE0")
+	args = append(append([]any{s.app, who.NodeID, who.ID, token}, args...), token)
 	p.Exec(fmt.Sprintf(recordSQL, fmt.Sprintf(manyFiresSQL, table)), args...)
 }
 
@@ -89,7 +82,7 @@ type fireKey struct{ execute, fire int64 }
 // wonRun is the row of QRTZ_RUN that a fire has.
 type wonRun struct {
 	id    int64
-	state RunState
+	state run.State
 	ours  bool // this claim left it, nobody before
 }
 
@@ -98,7 +91,7 @@ type jobRow struct {
 	Class    string `db:"JOB_CLASS"`
 	Data     []byte `db:"DATA"`
 	DataSize int64  `db:"DATA_SIZE"`
-	optionRow
+	run.OptionRow
 }
 
 const (
@@ -136,7 +129,7 @@ func readBack(p *schema.Packet, won *winnings, token int64, ids []int64, moves [
 		}
 		won.moved[id] = fence
 		if runID.Valid {
-			won.runs[fireKey{id, fire.Int64}] = wonRun{runID.Int64, RunState(state.String), ours}
+			won.runs[fireKey{id, fire.Int64}] = wonRun{runID.Int64, run.State(state.String), ours}
 		}
 		return nil
 	}
@@ -152,7 +145,7 @@ func readBack(p *schema.Packet, won *winnings, token int64, ids []int64, moves [
 		return err
 	}, movedSQL, ids, token)
 	if len(starting) > 0 {
-		table, args := values(starting, "ID", "FIRE")
+		table, args := schema.Values(starting, "ID", "FIRE")
 		p.Select(scan, fmt.Sprintf(wonManySQL, table), slices.Concat([]any{token}, args, []any{token})...)
 	}
 }
@@ -161,7 +154,7 @@ func readBack(p *schema.Packet, won *winnings, token int64, ids []int64, moves [
 func firesToStart(moves []Move) (fires []any) {
 	for i := range moves {
 		for _, r := range moves[i].Runs {
-			if r.State == Running {
+			if r.State == run.Running {
 				fires = append(fires, moves[i].Execute.ID, r.FireTime.UnixMilli())
 			}
 		}
@@ -170,7 +163,7 @@ func firesToStart(moves []Move) (fires []any) {
 }
 
 const jobsSQL = `
-SELECT J.ID, J.JOB_CLASS, ` + jobDataColumns + `, ` + optionColumns + `
+SELECT J.ID, J.JOB_CLASS, ` + run.JobDataColumns + `, ` + run.OptionColumns + `
   FROM QRTZ_JOB J WHERE J.ID IN (?)`
 
 // readJobs reads what the runs need of their jobs, when nothing is locked any more.
@@ -192,17 +185,10 @@ func readJobs(p *schema.Packet, won *winnings, moves []Move) {
 	}, jobsSQL, slices.Compact(ids))
 }
 
-// SkippedFire is a row that says SKIPPED.
-type SkippedFire struct {
-	JobID, ExecuteID int64
-	Class            string
-	NewRun
-}
-
 // started sorts what a packet won: what is ours to start, and what must first find that no other run of its job goes.
-func (s *Store) started(ctx context.Context, who Instance, moves []Move, won *winnings) (Applied, error) {
+func (s *Store) started(ctx context.Context, who node.Instance, moves []Move, won *winnings) (Applied, error) {
 	var applied Applied
-	var exclusive []Run
+	var exclusive []run.Run
 	for i := range moves {
 		m := &moves[i]
 		fence, ours := won.moved[m.Execute.ID]
@@ -211,81 +197,41 @@ func (s *Store) started(ctx context.Context, who Instance, moves []Move, won *wi
 		}
 		applied.Moved = append(applied.Moved, m.moved())
 		for _, r := range m.Runs {
-			if r.State == Skipped {
-				applied.Skipped = append(applied.Skipped, SkippedFire{m.Execute.JobID, m.Execute.ID, m.Execute.Class, r})
+			if r.State == run.Skipped {
+				applied.Skipped = append(applied.Skipped, run.SkippedFire{JobID: m.Execute.JobID, ExecuteID: m.Execute.ID, Class: m.Execute.Class, NewRun: r})
 			}
-			if r.State != Running {
+			if r.State != run.Running {
 				continue
 			}
 			job, exists := won.jobs[m.Execute.JobID]
-			run := m.run(r, who, fence, job)
+			one := m.run(r, who, fence, job)
 			row, written := won.runs[fireKey{m.Execute.ID, r.FireTime.UnixMilli()}]
 			switch {
 			case written && !row.ours: // somebody turned the execute back by SQL: it has run, or will
-			case written && row.state == Pending:
-				run.ID = row.id
-				exclusive = append(exclusive, run)
+			case written && row.state == run.Pending:
+				one.ID = row.id
+				exclusive = append(exclusive, one)
 			case written:
-				run.ID = row.id
-				applied.Runs = append(applied.Runs, run)
+				one.ID = row.id
+				applied.Runs = append(applied.Runs, one)
 			case exists: // its job wanted no row when the fire was claimed, whatever it says now; one that is gone wants no run
-				run.Options = run.Options.withoutRow()
-				applied.Runs = append(applied.Runs, run)
+				one.Options = one.Options.WithoutRow()
+				applied.Runs = append(applied.Runs, one)
 			}
 		}
 	}
-	second, err := s.startExclusive(ctx, who, exclusive)
-	applied.add(second)
+	second, err := s.runs.StartExclusive(ctx, who, exclusive)
+	applied.add(Applied{Runs: second.Runs, Skipped: second.Skipped, PendingInDoubt: second.InDoubt})
 	return applied, err
 }
 
-func (m *Move) run(r NewRun, who Instance, fence int64, job jobRow) Run {
+func (m *Move) run(r run.NewRun, who node.Instance, fence int64, job jobRow) run.Run {
 	class := job.Class
 	if class == "" {
 		class = m.Execute.Class // its job is gone
 	}
-	return Run{
-		JobID: m.Execute.JobID, ExecuteID: m.Execute.ID, Class: class, Data: job.Data, DataSize: job.DataSize, Options: job.options(),
+	return run.Run{
+		JobID: m.Execute.JobID, ExecuteID: m.Execute.ID, Class: class, Data: job.Data, DataSize: job.DataSize, Options: job.Options(),
 		FireTime: r.FireTime, Attempt: 1, Fence: fence, Instance: who.ID, Token: m.token,
 	}
-}
-
-// NewPending is a fire that is to have a run, for any node to take.
-type NewPending struct {
-	JobID, ExecuteID int64
-	FireTime         time.Time
-}
-
-func (r Run) pending() NewPending { return NewPending{r.JobID, r.ExecuteID, r.FireTime} }
-
-const (
-	insertPendingSQL = `
-INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE, AVAILABLE_AT)
-VALUES `
-	pendingRowSQL = `(?, ?, ?, ?, 'PENDING', ?)`
-)
-
-// runBatch is how many runs one statement inserts.
-const runBatch = 1000
-
-// insertPending gives fires a run that is PENDING, unless they have one.
-func (s *Store) insertPending(ctx context.Context, fires []NewPending) error {
-	for some := range slices.Chunk(fires, runBatch) {
-		args := make([]any, 0, 5*len(some))
-		for _, f := range some {
-			at := f.FireTime.UnixMilli()
-			args = append(args, s.app, f.JobID, f.ExecuteID, at, at)
-		}
-		query := insertPendingSQL + pendingRowSQL + strings.Repeat(", "+pendingRowSQL, len(some)-1) + keepOldRunSQL
-		if _, err := s.db.Exec(ctx, query, args...); err != nil {
-			return fmt.Errorf("insert pending runs: %w", schema.ExplainNoID(err, s.db.Prefix, "QRTZ_RUN"))
-		}
-	}
-	return nil
-}
-
-func orNull(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }
-
-func byFireTime(a, b Run) int {
-	return cmp.Or(a.FireTime.Compare(b.FireTime), cmp.Compare(a.ID, b.ID))
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/qrtz-go/qrtz/run"
 )
 
 // MaxCatchUp is the most runs that CATCH_UP leaves behind in one go, whatever CATCH_UP_LIMIT says.
@@ -46,13 +48,13 @@ func (e *Execute) miss(now time.Time, runs int, why func(missed int64, late int)
 	m := e.pass(found.last, found.count)
 	m.Walked = found.walked
 	if skipped := found.count - int64(len(found.late)); skipped > 0 {
-		m.Runs = append(m.Runs, NewRun{
-			State: Skipped, FireTime: e.Next, LastFire: found.lastEarly, Count: min(skipped, maxCount),
+		m.Runs = append(m.Runs, run.NewRun{
+			State: run.Skipped, FireTime: e.Next, LastFire: found.lastEarly, Count: min(skipped, maxCount),
 			Message: why(found.count, len(found.late)),
 		})
 	}
 	for _, fire := range found.late {
-		m.Runs = append(m.Runs, NewRun{State: Pending, FireTime: fire, Count: 1})
+		m.Runs = append(m.Runs, run.NewRun{State: run.Pending, FireTime: fire, Count: 1})
 	}
 	return m
 }

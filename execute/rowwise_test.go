@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/jmoiron/sqlx"
 	"github.com/stretchr/testify/require"
 
@@ -20,11 +23,11 @@ func (f *tables) engine() *Store {
 	require.NoError(f.t, err)
 	db := link.Pool(4)
 	f.t.Cleanup(func() { require.NoError(f.t, db.Close()) })
-	return NewStore(db, schema.DefaultPrefix, "a")
+	return newStore(db)
 }
 
 // claimed are runs of as many schedules, claimed by an instance.
-func (f *tables) claimed(who Instance, n int) []Run {
+func (f *tables) claimed(who node.Instance, n int) []run.Run {
 	f.t.Helper()
 	f.addMany(n)
 	runs := f.claim(who, 1, f.due(noon)...).Runs
@@ -33,12 +36,12 @@ func (f *tables) claimed(who Instance, n int) []Run {
 }
 
 // results are of all kinds: kept, deleted, and tried again.
-func resultsOf(runs []Run) (results []Result) {
+func resultsOf(runs []run.Run) (results []run.Result) {
 	for i, r := range runs {
-		result := Result{Run: r, State: Succeeded, Started: at(1), Finished: at(2), Message: fmt.Sprint("done ", i), Progress: -1}
+		result := run.Result{Run: r, State: run.Succeeded, Started: at(1), Finished: at(2), Message: fmt.Sprint("done ", i), Progress: -1}
 		switch i % 3 {
 		case 1:
-			result.Run.Options.History = HistoryFailed
+			result.Run.Options.History = run.HistoryFailed
 		case 2:
 			result = failed(r, at(30))
 		}
@@ -71,7 +74,7 @@ func TestARefusedMessageCostsTheOthersNothing(t *testing.T) {
 			for _, i := range []int{0, 41, 44, 45} { // 41 and 44 are to be tried again
 				results[i].Message = "no paper \U0001F600"
 			}
-			done, err := store.Complete(t.Context(), results)
+			done, err := store.runs.Complete(t.Context(), results)
 			require.NoError(t, err)
 			require.Zero(t, done.Late)
 			require.Len(t, done.Refused, 4)
@@ -87,16 +90,16 @@ func TestARefusedMessageCostsTheOthersNothing(t *testing.T) {
 func TestWhatTheServerRefusesIsStoredAsFarAsItTakesIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		refuses string
-		result  func(*Result)
+		result  func(*run.Result)
 		stored  bool
 		want    string // of the row
 	}{
-		"a short column":           {`MODIFY MESSAGE VARCHAR(40)`, func(r *Result) { r.Message = strings.Repeat("x", 41) }, true, "FAILED,-,2"},
-		"any message":              {`ADD CHECK (MESSAGE IS NULL)`, func(*Result) {}, true, "FAILED,-,2"},
-		"a further attempt":        {`ADD CHECK (ATTEMPT < 2)`, func(*Result) {}, true, "FAILED,no paper (in ASCII,1"},
-		"an attempt and a message": {`ADD CHECK (ATTEMPT < 2 AND MESSAGE IS NULL)`, func(*Result) {}, true, "FAILED,-,1"},
-		"the state":                {`ADD CHECK (STATE <> 'FAILED')`, func(*Result) {}, false, "RUNNING,-,1"},
-		"a progress":               {`ADD CHECK (PROGRESS < 50)`, func(r *Result) { r.Progress = 50 }, true, "FAILED,-,2"},
+		"a short column":           {`MODIFY MESSAGE VARCHAR(40)`, func(r *run.Result) { r.Message = strings.Repeat("x", 41) }, true, "FAILED,-,2"},
+		"any message":              {`ADD CHECK (MESSAGE IS NULL)`, func(*run.Result) {}, true, "FAILED,-,2"},
+		"a further attempt":        {`ADD CHECK (ATTEMPT < 2)`, func(*run.Result) {}, true, "FAILED,no paper (in ASCII,1"},
+		"an attempt and a message": {`ADD CHECK (ATTEMPT < 2 AND MESSAGE IS NULL)`, func(*run.Result) {}, true, "FAILED,-,1"},
+		"the state":                {`ADD CHECK (STATE <> 'FAILED')`, func(*run.Result) {}, false, "RUNNING,-,1"},
+		"a progress":               {`ADD CHECK (PROGRESS < 50)`, func(r *run.Result) { r.Progress = 50 }, true, "FAILED,-,2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newTables(t)
@@ -105,7 +108,7 @@ func TestWhatTheServerRefusesIsStoredAsFarAsItTakesIt(t *testing.T) {
 			runs := f.claimed(f.join("n1"), 3)
 			bad := failed(runs[1], at(30))
 			c.result(&bad)
-			done, err := store.Complete(t.Context(), []Result{{Run: runs[0], State: Succeeded}, bad, {Run: runs[2], State: Succeeded}})
+			done, err := store.runs.Complete(t.Context(), []run.Result{{Run: runs[0], State: run.Succeeded}, bad, {Run: runs[2], State: run.Succeeded}})
 			require.NoError(t, err)
 			refused := done.Refused
 			if strings.Contains(c.refuses, "CHECK (ATTEMPT < 2 AND MESSAGE") || !strings.Contains(c.refuses, "STATE") {
@@ -134,18 +137,18 @@ func TestAttemptsAtTheirLimit(t *testing.T) {
 	f.exec(`UPDATE QRTZ_JOB SET RECOVERY = 1`)
 	first := failed(runs[0], at(30))
 	last, unaware := failed(runs[1], at(30)), failed(runs[1], at(30))
-	last.Run.Attempt = maxAttempt
-	done, err := store.Complete(t.Context(), []Result{first, last, failed(runs[2], at(30))})
+	last.Run.Attempt = run.MaxAttempt
+	done, err := store.runs.Complete(t.Context(), []run.Result{first, last, failed(runs[2], at(30))})
 	require.NoError(t, err)
 	require.Empty(t, done.Refused)
 	require.Equal(t, "no paper (no further attempt: ATTEMPT is at its limit)", f.text(`SELECT MESSAGE FROM QRTZ_RUN WHERE ID = ?`, runs[1].ID))
 	require.Equal(t, int64(2), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'PENDING'`))
 	f.exec(`UPDATE QRTZ_RUN SET STATE = 'RUNNING' WHERE ID = ?`, runs[1].ID)
-	_, err = store.Complete(t.Context(), []Result{unaware}) // as after a change by SQL
+	_, err = store.runs.Complete(t.Context(), []run.Result{unaware}) // as after a change by SQL
 	require.NoError(t, err)
 	require.Equal(t, "FAILED", f.runState(runs[1].ID))
 
-	lost, err := store.Lose(t.Context(), who.ID, "its node died")
+	lost, err := store.runs.Lose(t.Context(), who.ID, "its node died")
 	require.NoError(t, err)
 	require.Len(t, lost, 3)
 	require.Contains(t, f.text(`SELECT MESSAGE FROM QRTZ_RUN WHERE ID = ?`, runs[4].ID), "no further attempt: ATTEMPT is at its limit")
@@ -159,24 +162,24 @@ func TestALockedRunDelaysOnlyItsOwnResult(t *testing.T) {
 	store := f.engine()
 	results := resultsOf(f.claimed(f.join("n1"), 90))
 	var locked []int64
-	for _, r := range []Result{results[0], results[40], results[41]} {
+	for _, r := range []run.Result{results[0], results[40], results[41]} {
 		locked = append(locked, r.Run.ID)
 	}
 	end := f.holding(`UPDATE QRTZ_RUN SET PROGRESS = 1 WHERE ID IN (?, ?, ?)`, locked[0], locked[1], locked[2])
 	defer end()
 	began := time.Now()
-	done, err := store.Complete(t.Context(), results)
+	done, err := store.runs.Complete(t.Context(), results)
 	require.NoError(t, err)
 	require.Less(t, time.Since(began), 5*time.Second)
 	require.Len(t, done.Locked, 3)
 	require.Equal(t, int64(3), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'RUNNING'`))
 	began = time.Now()
-	again, err := store.Complete(t.Context(), done.Locked)
+	again, err := store.runs.Complete(t.Context(), done.Locked)
 	require.NoError(t, err)
 	require.Len(t, again.Locked, 3)
 	require.Less(t, time.Since(began), 500*time.Millisecond, "it looks before it waits")
 	end()
-	again, err = store.Complete(t.Context(), again.Locked)
+	again, err = store.runs.Complete(t.Context(), again.Locked)
 	require.NoError(t, err)
 	require.Empty(t, again.Locked)
 	require.Zero(t, again.Late)
@@ -188,17 +191,17 @@ func TestALockedOverlapKeyDelaysFewResults(t *testing.T) {
 	f := newTables(t)
 	store := f.engine()
 	who := f.join("n1")
-	job, schedule := f.exclusive(OverlapQueue, 10)
+	job, schedule := f.exclusive(run.OverlapQueue, 10)
 	exclusive := f.claim(who, 1, schedule).Runs
 	runs := append(exclusive, f.claimed(who, 60)...)
 	end := f.holding(`INSERT IGNORE INTO QRTZ_RUN (APPLICATION, JOB_ID, OVERLAP_KEY) VALUES ('a', 999, ?)`, job)
 	defer end()
-	var results []Result
+	var results []run.Result
 	for _, r := range runs {
-		results = append(results, Result{Run: r, State: Succeeded, Progress: -1})
+		results = append(results, run.Result{Run: r, State: run.Succeeded, Progress: -1})
 	}
 	began := time.Now()
-	done, err := store.Complete(t.Context(), results)
+	done, err := store.runs.Complete(t.Context(), results)
 	require.NoError(t, err)
 	require.Less(t, time.Since(began), 5*time.Second)
 	require.NotEmpty(t, done.Locked)
@@ -207,12 +210,12 @@ func TestALockedOverlapKeyDelaysFewResults(t *testing.T) {
 		if len(done.Locked) == 1 {
 			break
 		}
-		done, err = store.Complete(t.Context(), done.Locked)
+		done, err = store.runs.Complete(t.Context(), done.Locked)
 		require.NoError(t, err)
 	}
 	require.Len(t, done.Locked, 1)
 	end()
-	done, err = store.Complete(t.Context(), done.Locked)
+	done, err = store.runs.Complete(t.Context(), done.Locked)
 	require.NoError(t, err)
 	require.Empty(t, done.Locked)
 	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'RUNNING'`))
@@ -224,23 +227,23 @@ func TestResultsBelongToTheirClaim(t *testing.T) {
 	f := newTables(t)
 	store := f.engine()
 	who := f.join("n1")
-	run := f.byHand(f.job, "")
-	first := f.claimWaiting(who, run)[0]
-	f.handBack(f.store, []Run{first})
-	second := f.claimWaiting(who, run)[0]
+	one := f.byHand(f.job, "")
+	first := f.claimWaiting(who, one)[0]
+	f.handBack(f.store, []run.Run{first})
+	second := f.claimWaiting(who, one)[0]
 	require.Equal(t, first.Instance, second.Instance)
-	dropped := Result{Run: first, State: Succeeded, Started: at(1), Finished: at(2)}
-	dropped.Run.Options.History = HistoryNone
-	for _, r := range []Result{{Run: first, State: Succeeded, Started: at(1), Finished: at(2)}, dropped, failed(first, at(30))} {
-		done, err := store.Complete(t.Context(), []Result{r})
+	dropped := run.Result{Run: first, State: run.Succeeded, Started: at(1), Finished: at(2)}
+	dropped.Run.Options.History = run.HistoryNone
+	for _, r := range []run.Result{{Run: first, State: run.Succeeded, Started: at(1), Finished: at(2)}, dropped, failed(first, at(30))} {
+		done, err := store.runs.Complete(t.Context(), []run.Result{r})
 		require.NoError(t, err)
 		require.Equal(t, 1, done.Late)
 	}
-	_, err := store.Attend(t.Context(), []Underway{{first, at(1), 50, "not mine"}}, nil)
+	_, err := store.runs.Attend(t.Context(), []run.Underway{{Run: first, Started: at(1), Progress: 50, Message: "not mine"}}, nil)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
 	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'RUNNING' AND PROGRESS IS NULL AND MESSAGE IS NULL`))
-	done, err := store.Complete(t.Context(), []Result{failed(second, at(30))})
+	done, err := store.runs.Complete(t.Context(), []run.Result{failed(second, at(30))})
 	require.NoError(t, err)
 	require.Zero(t, done.Late)
 }
@@ -255,19 +258,19 @@ func TestARetryByHandThatCommittedUnnoticedIsOne(t *testing.T) {
 			if steps {
 				db, faults := f.openWithFaults()
 				faults.loseAnswer.Store(1)
-				store = NewStore(db, schema.DefaultPrefix, "a")
+				store = newStore(db)
 			}
-			run := f.claimWaiting(f.join("n1"), f.byHand(f.job, ""))[0]
-			done, err := store.Complete(t.Context(), []Result{failed(run, at(30))})
+			r := f.claimWaiting(f.join("n1"), f.byHand(f.job, ""))[0]
+			done, err := store.runs.Complete(t.Context(), []run.Result{failed(r, at(30))})
 			if steps {
 				require.ErrorIs(t, err, schema.ErrCommitUnknown)
 			} else { // as if its answer had been lost
 				require.NoError(t, err)
-				done.Left = []Result{failed(run, at(30))}
-				done.Left[0].tried = true
+				done.Left = []run.Result{failed(r, at(30))}
+				done.Left[0].Tried = true
 			}
 			require.Len(t, done.Left, 1)
-			done, err = store.Complete(t.Context(), done.Left)
+			done, err = store.runs.Complete(t.Context(), done.Left)
 			require.NoError(t, err)
 			require.Zero(t, done.Late, "nobody took it")
 			require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE ATTEMPT = 2`))
@@ -279,14 +282,14 @@ func TestARetryByHandThatCommittedUnnoticedIsOne(t *testing.T) {
 func TestWhatAnErrorLeft(t *testing.T) {
 	f := newTables(t)
 	db, faults := f.openWithFaults()
-	store := NewStore(db, schema.DefaultPrefix, "a")
+	store := newStore(db)
 	results := resultsOf(f.claimed(f.join("n1"), 9))
 	faults.refuse.Store(1) // the only COMMIT is that of the retries
-	done, err := store.Complete(t.Context(), results)
+	done, err := store.runs.Complete(t.Context(), results)
 	require.Error(t, err)
 	require.Len(t, done.Left, 3)
 	require.Equal(t, int64(3), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'RUNNING'`))
-	done, err = store.Complete(t.Context(), done.Left)
+	done, err = store.runs.Complete(t.Context(), done.Left)
 	require.NoError(t, err)
 	require.Zero(t, done.Late)
 	require.Equal(t, int64(3), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'PENDING'`))
@@ -296,14 +299,14 @@ func TestAMillionBytesOfMessagesFitIntoAPacket(t *testing.T) {
 	f := newTables(t)
 	results := resultsOf(f.claimed(f.join("n1"), 500))
 	for i := range results {
-		results[i].Message = strings.Repeat("'", 2*MaxMessage)
+		results[i].Message = strings.Repeat("'", 2*run.MaxMessage)
 	}
-	for _, batch := range bounded(results) {
+	for _, batch := range run.Bounded(results) {
 		require.LessOrEqual(t, len(batch), 65)
 	}
 	db := sqlx.MustConnect("mysql", f.dsn+"&maxAllowedPacket=2097152")
 	defer func() { _ = db.Close() }()
-	done, err := NewStore(db, schema.DefaultPrefix, "a").Complete(t.Context(), results)
+	done, err := newStore(db).runs.Complete(t.Context(), results)
 	require.NoError(t, err)
 	require.Zero(t, done.Late)
 	require.Empty(t, done.Refused)
@@ -319,13 +322,13 @@ func TestLosingRunsLeavesNoneBehindForAnother(t *testing.T) {
 	f.exec(`ALTER TABLE QRTZ_RUN ADD CHECK (NOT (EXECUTE_ID = ` + fmt.Sprint(runs[9].ExecuteID) + ` AND STATE = 'LOST'))`)
 	end := f.holding(`UPDATE QRTZ_RUN SET PROGRESS = 1 WHERE ID = ?`, runs[3].ID)
 	defer end()
-	lost, err := store.Lose(t.Context(), who.ID, "its node died")
+	lost, err := store.runs.Lose(t.Context(), who.ID, "its node died")
 	require.ErrorContains(t, err, fmt.Sprintf("1 runs of instance %d cannot be put on record", who.ID))
 	require.Len(t, lost, 58, "all but the one that is refused and the one that is locked")
 	require.Equal(t, int64(57), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'PENDING' AND RECOVERS IS NOT NULL`))
 	require.Contains(t, f.text(`SELECT MESSAGE FROM QRTZ_RUN WHERE ID = ?`, runs[7].ID), "its node died (not recovered, since the server refused it")
 	end()
-	lost, err = store.Lose(t.Context(), who.ID, "its node died")
+	lost, err = store.runs.Lose(t.Context(), who.ID, "its node died")
 	require.Error(t, err)
 	require.Len(t, lost, 1)
 	require.Equal(t, runs[3].ID, lost[0].ID)
@@ -337,18 +340,18 @@ func TestNewsOfALockedRunAreLeft(t *testing.T) {
 	store := f.engine()
 	f.exec(`ALTER TABLE QRTZ_RUN MODIFY MESSAGE TEXT CHARACTER SET latin1`)
 	runs := f.claimed(f.join("n1"), 60)
-	var news []Underway
+	var news []run.Underway
 	var asked []int64
 	for i, r := range runs {
-		news, asked = append(news, Underway{r, at(1), i, "going"}), append(asked, r.ID)
+		news, asked = append(news, run.Underway{Run: r, Started: at(1), Progress: i, Message: "going"}), append(asked, r.ID)
 	}
 	news[5].Message = "going \U0001F600"
 	f.exec(`UPDATE QRTZ_RUN SET CANCEL_AT = 1 WHERE ID = ?`, asked[8])
 	end := f.holding(`UPDATE QRTZ_RUN SET PROGRESS = 1 WHERE ID = ?`, asked[3])
 	defer end()
-	done, err := store.Attend(t.Context(), news, asked)
+	done, err := store.runs.Attend(t.Context(), news, asked)
 	require.NoError(t, err)
-	require.Equal(t, Attended{Cancel: asked[8:9], Unsaid: asked[3:4], Refused: 1}, done)
+	require.Equal(t, run.Attended{Cancel: asked[8:9], Unsaid: asked[3:4], Refused: 1}, done)
 	require.Equal(t, int64(59), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STARTED_AT IS NOT NULL AND PROGRESS IS NOT NULL`))
 	require.Equal(t, int64(58), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE MESSAGE = 'going'`))
 	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE MESSAGE = 'going ?'`))
@@ -363,11 +366,11 @@ func TestALockedOverlapKeyIsFreedLater(t *testing.T) {
 	}
 	end := f.holding(`UPDATE QRTZ_RUN SET PROGRESS = 1 WHERE OVERLAP_KEY = 2`)
 	defer end()
-	_, err := store.Abandoned(t.Context())
+	_, err := store.runs.Abandoned(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []int64{2, 3}, f.ids(`SELECT OVERLAP_KEY FROM QRTZ_RUN WHERE OVERLAP_KEY IS NOT NULL ORDER BY 1`))
 	end()
-	_, err = store.Abandoned(t.Context())
+	_, err = store.runs.Abandoned(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []int64{3}, f.ids(`SELECT OVERLAP_KEY FROM QRTZ_RUN WHERE OVERLAP_KEY IS NOT NULL ORDER BY 1`))
 }

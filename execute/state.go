@@ -3,7 +3,8 @@ package execute
 import (
 	"fmt"
 	"slices"
-	"strings"
+
+	"github.com/qrtz-go/qrtz/run"
 )
 
 // State is what an execute, and derived from its executes a job, is in.
@@ -17,20 +18,6 @@ const (
 	Paused    State = "PAUSED"    // by an operator; its fires are passed over
 	Complete  State = "COMPLETE"  // its last fire has been claimed
 	Error     State = "ERROR"     // its schedule cannot be used; STATE_REASON says why
-)
-
-// RunState is how far a run has come.
-type RunState string
-
-// The states of a run.
-const (
-	Pending   RunState = "PENDING"   // to be claimed at AVAILABLE_AT
-	Running   RunState = "RUNNING"   // claimed by an instance, which alone may write its result
-	Succeeded RunState = "SUCCEEDED" // the handler returned nil
-	Failed    RunState = "FAILED"    // the handler returned an error, or panicked
-	Lost      RunState = "LOST"      // its node died
-	Cancelled RunState = "CANCELLED" // stopped on request
-	Skipped   RunState = "SKIPPED"   // a recorded misfire
 )
 
 // Misfire is what happens to fires that nobody ran within MisfireAfter.
@@ -47,15 +34,7 @@ const (
 func (m Misfire) Validate() error {
 	all := []Misfire{FireOnce, Skip, CatchUp}
 	if !slices.Contains(all, m) {
-		return fmt.Errorf("misfire policy %q: want one of %s", string(m), join(all))
+		return fmt.Errorf("misfire policy %q: want one of %s", string(m), run.Join(all))
 	}
 	return nil
-}
-
-func join[S ~string](all []S) string {
-	words := make([]string, len(all))
-	for i, s := range all {
-		words[i] = string(s)
-	}
-	return strings.Join(words, ", ")
 }

@@ -1,164 +1,13 @@
 package execute
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
+
+	"github.com/qrtz-go/qrtz/run"
 )
-
-// Some rows can never run by themselves: they contradict each other, or what they need is missing. They are found
-// among the runs that are PENDING and the executes that are overdue, some of them in each pass.
-
-const (
-	strandedPage  = 500 // rows looked at by one statement
-	strandedPages = 20  // of one pass
-)
-
-// Stuck are rows of one class that cannot run by themselves, for one reason.
-type Stuck struct {
-	Class string
-	Why   string // empty if the class needs but a node that handles it
-	Count int64  // rows seen in this pass
-
-	// One of the rows: a run, or an execute.
-	RunID, ExecuteID, JobID int64
-}
-
-const (
-	jobGone       = "its job is gone"
-	jobElsewhere  = "its job belongs to another app"
-	noInstance    = "it is RUNNING without an instance: nobody runs it; set it to PENDING to have it run"
-	cancelledSoon = "cancelled before it started"
-)
-
-// In the order of QRTZ_RUN_STATE, whenever they are due: what is asked to be cancelled need not have come to its time.
-const (
-	strandedSQL = `
-SELECT R.ID, R.JOB_ID, R.AVAILABLE_AT, COALESCE(J.JOB_CLASS, '') AS JOB_CLASS, J.ID IS NULL AS WITHOUT_JOB,
-       COALESCE(J.APPLICATION <> R.APPLICATION, 0) AS ELSEWHERE, R.CANCEL_AT IS NOT NULL AS CANCEL, R.MESSAGE IS NULL AS UNSAID
-  FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
- WHERE R.APPLICATION = ? AND R.STATE = 'PENDING' AND `
-	strandedSameSQL  = strandedSQL + `R.AVAILABLE_AT = ? AND R.ID > ? ORDER BY R.ID LIMIT ?`
-	strandedAfterSQL = strandedSQL + `R.AVAILABLE_AT > ? ORDER BY R.AVAILABLE_AT, R.ID LIMIT ?`
-
-	cancelStrandedSQL = `
-UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID SET R.STATE = 'CANCELLED', R.FINISHED_AT = ?, R.MESSAGE = ? WHERE R.STATE = 'PENDING'`
-
-	heldByNobodySQL = `
-SELECT R.ID, R.JOB_ID, COALESCE(J.JOB_CLASS, '') AS JOB_CLASS, R.MESSAGE IS NULL AS UNSAID
-  FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
- WHERE R.APPLICATION = ? AND R.STATE = 'RUNNING' AND R.INSTANCE IS NULL ORDER BY R.ID LIMIT ?`
-
-	sayWhySQL = `UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID SET R.MESSAGE = ? WHERE R.STATE = ? AND R.MESSAGE IS NULL`
-)
-
-// strandedRun is a run, and what may keep it from ever running.
-type strandedRun struct {
-	ID         int64  `db:"ID"`
-	JobID      int64  `db:"JOB_ID"`
-	Available  int64  `db:"AVAILABLE_AT"`
-	Class      string `db:"JOB_CLASS"`
-	WithoutJob bool   `db:"WITHOUT_JOB"`
-	Elsewhere  bool   `db:"ELSEWHERE"`
-	Cancel     bool   `db:"CANCEL"`
-	Unsaid     bool   `db:"UNSAID"` // the row has no message
-}
-
-// StuckRuns cancels PENDING runs that somebody wants cancelled by CANCEL_AT, and those whose job is gone: it was
-// deleted by SQL, or while they were being enqueued, which locks no job. What else cannot run by itself it returns, and
-// says so on the row; of what is PENDING and has been due since before a time it returns the classes.
-//
-// One call looks at a bounded number of runs; the next goes on behind them, and after the last begins again.
-func (s *Store) StuckRuns(ctx context.Context, now, before time.Time) ([]Stuck, error) {
-	found := tally{}
-	err := errors.Join(s.strandedRuns(ctx, now.UnixMilli(), before.UnixMilli(), found), s.heldByNobody(ctx, found))
-	if err != nil {
-		err = fmt.Errorf("look for runs that cannot run: %w", err)
-	}
-	return found.all(), err
-}
-
-func (s *Store) strandedRuns(ctx context.Context, now, before int64, found tally) error {
-	var problems []error
-	for range strandedPages {
-		page, err := s.pendingPage(ctx)
-		if err != nil {
-			return errors.Join(append(problems, err)...)
-		}
-		var cancel, withoutJob, say []int64
-		for _, r := range page {
-			switch {
-			case r.Cancel:
-				cancel = append(cancel, r.ID)
-			case r.WithoutJob && r.Available <= now:
-				withoutJob = append(withoutJob, r.ID)
-			case r.Elsewhere:
-				found.add(Stuck{Class: r.Class, Why: jobElsewhere, RunID: r.ID, JobID: r.JobID})
-				if r.Unsaid {
-					say = append(say, r.ID)
-				}
-			case !r.WithoutJob && r.Available <= before:
-				found.add(Stuck{Class: r.Class, RunID: r.ID, JobID: r.JobID})
-			}
-		}
-		problems = append(problems,
-			s.cancelRuns(ctx, now, cancel, cancelledSoon), s.cancelRuns(ctx, now, withoutJob, jobDeleted), s.sayWhy(ctx, say, Pending, jobElsewhere))
-		if s.stranded = nil; len(page) < strandedPage {
-			break
-		}
-		s.stranded = &runCursor{page[len(page)-1].Available, page[len(page)-1].ID}
-	}
-	return errors.Join(problems...)
-}
-
-// pendingPage reads the next PENDING runs.
-func (s *Store) pendingPage(ctx context.Context) (page []strandedRun, err error) {
-	after := int64(math.MinInt64)
-	if at := s.stranded; at != nil {
-		after = at.available
-		err = s.db.Select(ctx, &page, strandedSameSQL, s.app, at.available, at.id, strandedPage)
-		if err != nil || len(page) == strandedPage {
-			return page, err
-		}
-	}
-	var later []strandedRun
-	err = s.db.Select(ctx, &later, strandedAfterSQL, s.app, after, strandedPage-len(page))
-	return append(page, later...), err
-}
-
-func (s *Store) cancelRuns(ctx context.Context, now int64, ids []int64, why string) error {
-	slices.Sort(ids)
-	_, err := s.writeEach(ctx, `QRTZ_RUN`, ids, func(ids []int64) error {
-		return s.byKey(ctx, s.db, cancelStrandedSQL, ids, now, why)
-	})
-	return err
-}
-
-// heldByNobody finds runs that are RUNNING without an instance, so that no death of a node ends them.
-func (s *Store) heldByNobody(ctx context.Context, found tally) error {
-	var rows []strandedRun
-	if err := s.db.Select(ctx, &rows, heldByNobodySQL, s.app, strandedPage); err != nil {
-		return err
-	}
-	var say []int64
-	for _, r := range rows {
-		found.add(Stuck{Class: r.Class, Why: noInstance, RunID: r.ID, JobID: r.JobID})
-		if r.Unsaid {
-			say = append(say, r.ID)
-		}
-	}
-	return s.sayWhy(ctx, say, Running, noInstance)
-}
-
-func (s *Store) sayWhy(ctx context.Context, ids []int64, state RunState, why string) error {
-	slices.Sort(ids)
-	_, err := s.writeEach(ctx, `QRTZ_RUN`, ids, func(ids []int64) error { return s.byKey(ctx, s.db, sayWhySQL, ids, why, state) })
-	return err
-}
 
 // What contradicts its job is never moved, so that it stays overdue, or without a next fire.
 const (
@@ -183,28 +32,28 @@ type stuckExecute struct {
 
 // StuckExecutes returns active executes that contradict their jobs, and the classes of others that have been due since
 // before a time, or have no next fire. Like StuckRuns it looks at some of them in one call.
-func (s *Store) StuckExecutes(ctx context.Context, before time.Time) ([]Stuck, error) {
+func (s *Store) StuckExecutes(ctx context.Context, before time.Time) ([]run.Stuck, error) {
 	var rows []stuckExecute
-	err := s.db.Select(ctx, &rows, stuckNewSQL, s.app, strandedPage)
-	found := tally{}
+	err := s.db.Select(ctx, &rows, stuckNewSQL, s.app, run.StuckPage)
+	found := run.Tally{}
 	for pages := 0; err == nil; pages++ {
 		for _, e := range rows {
-			one := Stuck{Class: e.Class, ExecuteID: e.ID, JobID: e.JobID}
+			one := run.Stuck{Class: e.Class, ExecuteID: e.ID, JobID: e.JobID}
 			switch {
 			case e.WithoutJob:
-				one.Why = jobGone
+				one.Why = run.JobGone
 			case e.Elsewhere:
-				one.Why = jobElsewhere
+				one.Why = run.JobElsewhere
 			}
-			found.add(one)
+			found.Add(one)
 		}
 		if pages > 0 {
-			if s.overdue = nil; len(rows) < strandedPage {
+			if s.overdue = nil; len(rows) < run.StuckPage {
 				break
 			}
 			s.overdue = &Cursor{*rows[len(rows)-1].Next, rows[len(rows)-1].ID}
 		}
-		if pages == strandedPages {
+		if pages == run.StuckPages {
 			break
 		}
 		rows, err = s.overduePage(ctx, before.UnixMilli())
@@ -212,39 +61,19 @@ func (s *Store) StuckExecutes(ctx context.Context, before time.Time) ([]Stuck, e
 	if err != nil {
 		err = fmt.Errorf("look for executes that cannot run: %w", err)
 	}
-	return found.all(), err
+	return found.All(), err
 }
 
 func (s *Store) overduePage(ctx context.Context, before int64) (page []stuckExecute, err error) {
 	after := int64(math.MinInt64)
 	if at := s.overdue; at != nil {
 		after = at.Next
-		err = s.db.Select(ctx, &page, stuckSameSQL, s.app, at.Next, at.ID, strandedPage)
-		if err != nil || len(page) == strandedPage {
+		err = s.db.Select(ctx, &page, stuckSameSQL, s.app, at.Next, at.ID, run.StuckPage)
+		if err != nil || len(page) == run.StuckPage {
 			return page, err
 		}
 	}
 	var later []stuckExecute
-	err = s.db.Select(ctx, &later, stuckAfterSQL, s.app, after, before, strandedPage-len(page))
+	err = s.db.Select(ctx, &later, stuckAfterSQL, s.app, after, before, run.StuckPage-len(page))
 	return append(page, later...), err
-}
-
-// tally counts rows that are stuck for the same reason.
-type tally map[[2]string]*Stuck
-
-func (t tally) add(one Stuck) {
-	key := [2]string{one.Class, one.Why}
-	if t[key] == nil {
-		t[key] = &one
-	}
-	t[key].Count++
-}
-
-func (t tally) all() []Stuck {
-	all := make([]Stuck, 0, len(t))
-	for _, one := range t {
-		all = append(all, *one)
-	}
-	slices.SortFunc(all, func(a, b Stuck) int { return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Why, b.Why)) })
-	return all
 }

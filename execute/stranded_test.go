@@ -5,14 +5,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/stretchr/testify/require"
 )
 
-func (f *tables) stuck() []Stuck {
+func (f *tables) stuck() []run.Stuck {
 	f.t.Helper()
 	executes, err := f.store.StuckExecutes(f.t.Context(), noon)
 	require.NoError(f.t, err)
-	runs, err := f.store.StuckRuns(f.t.Context(), noon, noon)
+	runs, err := f.store.runs.StuckRuns(f.t.Context(), noon, noon)
 	require.NoError(f.t, err)
 	return append(executes, runs...)
 }
@@ -27,22 +29,22 @@ func TestWhatContradictsItselfRunsNowhereAndSaysSo(t *testing.T) {
 	f.exec(`DELETE FROM QRTZ_JOB WHERE ID = ?`, gone)
 	f.exec(`UPDATE QRTZ_EXECUTE SET NEXT_FIRE_TIME = NULL WHERE ID = ?`, fresh)
 	f.addTo(lonely)
-	run := func(job int64, state RunState) int64 {
+	r := func(job int64, state run.State) int64 {
 		return f.id(f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, STATE) VALUES ('a', ?, ?)`, job, state))
 	}
-	foreign, nobody, waits := run(theirs, Pending), run(f.job, Running), run(f.job, Pending)
+	foreign, nobody, waits := r(theirs, run.Pending), r(f.job, run.Running), r(f.job, run.Pending)
 
-	require.Equal(t, []Stuck{
-		{Class: "", Why: jobGone, Count: 1, ExecuteID: without, JobID: gone},
+	require.Equal(t, []run.Stuck{
+		{Class: "", Why: run.JobGone, Count: 1, ExecuteID: without, JobID: gone},
 		{Class: "lonely", Count: 1, ExecuteID: without + 2, JobID: lonely},
 		{Class: "tick", Count: 1, ExecuteID: fine, JobID: f.job},
-		{Class: "tick", Why: jobElsewhere, Count: 2, ExecuteID: fresh, JobID: theirs},
+		{Class: "tick", Why: run.JobElsewhere, Count: 2, ExecuteID: fresh, JobID: theirs},
 		{Class: "tick", Count: 1, RunID: waits, JobID: f.job},
-		{Class: "tick", Why: noInstance, Count: 1, RunID: nobody, JobID: f.job},
-		{Class: "tick", Why: jobElsewhere, Count: 1, RunID: foreign, JobID: theirs},
+		{Class: "tick", Why: run.NoInstance, Count: 1, RunID: nobody, JobID: f.job},
+		{Class: "tick", Why: run.JobElsewhere, Count: 1, RunID: foreign, JobID: theirs},
 	}, f.stuck())
-	require.Equal(t, jobElsewhere, f.text(`SELECT MESSAGE FROM QRTZ_RUN WHERE ID = ?`, foreign))
-	require.Equal(t, noInstance, f.text(`SELECT MESSAGE FROM QRTZ_RUN WHERE ID = ?`, nobody))
+	require.Equal(t, run.JobElsewhere, f.text(`SELECT MESSAGE FROM QRTZ_RUN WHERE ID = ?`, foreign))
+	require.Equal(t, run.NoInstance, f.text(`SELECT MESSAGE FROM QRTZ_RUN WHERE ID = ?`, nobody))
 	require.Equal(t, "its job belongs to app b", f.text(`SELECT WHY FROM QRTZ_V_RUN WHERE ID = ?`, foreign))
 	require.Equal(t, "RUNNING without an instance", f.text(`SELECT WHY FROM QRTZ_V_RUN WHERE ID = ?`, nobody))
 	require.Equal(t, "its job belongs to app b", f.text(`SELECT WHY FROM QRTZ_V_EXECUTE WHERE ID = ?`, contrary))
@@ -66,7 +68,7 @@ func TestWhatContradictsItselfRunsNowhereAndSaysSo(t *testing.T) {
 func TestCancelAtEndsWhatWaitsForLater(t *testing.T) {
 	f := newTables(t)
 	f.exec(`DELETE FROM QRTZ_RUN`)
-	f.addJobs("a", strandedPage*strandedPages+200)
+	f.addJobs("a", run.StuckPage*run.StuckPages+200)
 	f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, AVAILABLE_AT) SELECT 'a', ID, ? FROM QRTZ_JOB`, at(1000).UnixMilli())
 	last := f.id(f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, AVAILABLE_AT, CANCEL_AT) VALUES ('a', ?, ?, ?)`, f.job, at(1000).UnixMilli(), noon.UnixMilli()))
 	first := f.count(`SELECT MIN(ID) FROM QRTZ_RUN`)
@@ -75,7 +77,7 @@ func TestCancelAtEndsWhatWaitsForLater(t *testing.T) {
 	require.Equal(t, []string{"CANCELLED", "PENDING"}, []string{f.runState(first), f.runState(last)}, "some in each pass")
 	f.stuck()
 	require.Equal(t, "CANCELLED", f.runState(last))
-	require.Equal(t, int64(strandedPage*strandedPages+200), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'PENDING'`))
+	require.Equal(t, int64(run.StuckPage*run.StuckPages+200), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'PENDING'`))
 }
 
 func TestCancellingPassesOverWhatIsLocked(t *testing.T) {
@@ -103,7 +105,7 @@ func TestARefusedRowIsNamed(t *testing.T) {
 		ids = append(ids, f.id(f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FENCE) VALUES ('a', ?, ?)`, f.job, 100*i)))
 	}
 	tries := 0
-	locked, err := f.store.writeEach(t.Context(), `QRTZ_RUN`, ids, func(ids []int64) error {
+	locked, err := f.store.runs.WriteEach(t.Context(), `QRTZ_RUN`, ids, func(ids []int64) error {
 		tries++
 		return f.store.db.Write(t.Context(), `UPDATE QRTZ_RUN SET ATTEMPT = IF(FENCE IN (300, 500), -1, 7) WHERE ID IN (?)`, ids)
 	})

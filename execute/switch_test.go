@@ -92,7 +92,7 @@ func TestAPendingRunIsNotClaimedWhenOff(t *testing.T) {
 		who := f.join("n1")
 		run := f.pending()
 		f.exec(off)
-		runs, err := f.store.ClaimPending(t.Context(), who, f.pendingOf(f.store, run))
+		runs, err := f.store.runs.ClaimPending(t.Context(), who, f.pendingOf(f.store, run))
 		require.NoError(t, err)
 		require.Empty(t, runs.Runs)
 		require.Equal(t, "PENDING", f.runState(run))

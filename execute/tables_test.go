@@ -8,8 +8,6 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 	"github.com/stretchr/testify/require"
-
-	"github.com/qrtz-go/qrtz/schema"
 )
 
 func TestOverdueNewAndBroken(t *testing.T) {
@@ -161,7 +159,7 @@ func TestDerivingJobStatesGoesOn(t *testing.T) {
 	require.True(t, more)
 	require.Equal(t, int64(derivePages*jobPage), derived())
 	f.exec(`UPDATE QRTZ_JOB SET STATE = 'INIT' WHERE ID = 1001`)
-	more, err = NewStore(f.DB, schema.DefaultPrefix, "a").DeriveJobStates(t.Context())
+	more, err = newStore(f.DB).DeriveJobStates(t.Context())
 	require.NoError(t, err)
 	require.False(t, more)
 	require.Equal(t, int64(n-1), derived(), "what was done is not done again")
@@ -215,7 +213,7 @@ func (f *tables) impatient() {
 	db, err := sqlx.Open("mysql", config.FormatDSN())
 	require.NoError(f.t, err)
 	f.t.Cleanup(func() { require.NoError(f.t, db.Close()) })
-	f.store = NewStore(db, schema.DefaultPrefix, "a")
+	f.store = newStore(db)
 }
 
 // locking is a transaction of somebody else.

@@ -3,9 +3,9 @@ package execute
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"github.com/qrtz-go/qrtz/run"
 
-	"github.com/qrtz-go/qrtz/schema"
+	"github.com/stretchr/testify/require"
 )
 
 // A packet locks whole rows: runs with much data are claimed one by one, those with little together.
@@ -22,7 +22,7 @@ func TestAClaimOfPendingRunsLocksLittleData(t *testing.T) {
 	}
 	claimAll := func(ids []int64) {
 		for claimed := 0; claimed < len(ids); {
-			got, err := f.store.ClaimPending(t.Context(), who, f.pendingOf(f.store, ids...))
+			got, err := f.store.runs.ClaimPending(t.Context(), who, f.pendingOf(f.store, ids...))
 			require.NoError(t, err)
 			require.NotEmpty(t, got.Runs)
 			claimed += len(got.Runs)
@@ -43,8 +43,8 @@ func TestWhatEndsRunsLocksLittleData(t *testing.T) {
 	f.exec(`UPDATE QRTZ_JOB SET RECOVERY = 1`)
 	who := f.join("n1")
 	db, counter := f.openWithFaults()
-	store := NewStore(db, schema.DefaultPrefix, "a")
-	claimed := func() (runs []Run) {
+	store := newStore(db)
+	claimed := func() (runs []run.Run) {
 		t.Helper()
 		f.exec(`DELETE FROM QRTZ_RUN`)
 		for range 6 {
@@ -58,29 +58,29 @@ func TestWhatEndsRunsLocksLittleData(t *testing.T) {
 		}
 		return runs
 	}
-	for name, end := range map[string]func(runs []Run) error{
-		"results": func(runs []Run) error {
-			var results []Result
+	for name, end := range map[string]func(runs []run.Run) error{
+		"results": func(runs []run.Run) error {
+			var results []run.Result
 			for _, r := range runs {
-				results = append(results, Result{Run: r, State: Succeeded, Progress: -1})
+				results = append(results, run.Result{Run: r, State: run.Succeeded, Progress: -1})
 			}
-			_, err := store.Complete(t.Context(), results)
+			_, err := store.runs.Complete(t.Context(), results)
 			return err
 		},
-		"a hand-back": func(runs []Run) error {
-			_, err := store.HandBack(t.Context(), runs)
+		"a hand-back": func(runs []run.Run) error {
+			_, err := store.runs.HandBack(t.Context(), runs)
 			return err
 		},
-		"a hand-back of a claim in doubt": func(runs []Run) error {
-			var pending []PendingRun
+		"a hand-back of a claim in doubt": func(runs []run.Run) error {
+			var pending []run.PendingRun
 			for _, r := range runs {
-				pending = append(pending, PendingRun{ID: r.ID, fence: r.Fence, token: r.Token, ownData: r.ownData})
+				pending = append(pending, run.PendingRun{ID: r.ID, Fence: r.Fence, Token: r.Token, OwnData: r.OwnData})
 			}
-			_, err := store.HandBackPending(t.Context(), who, pending)
+			_, err := store.runs.HandBackPending(t.Context(), who, pending)
 			return err
 		},
-		"a burial": func([]Run) error {
-			lost, err := store.Lose(t.Context(), who.ID, "its node died")
+		"a burial": func([]run.Run) error {
+			lost, err := store.runs.Lose(t.Context(), who.ID, "its node died")
 			require.Len(t, lost, 12)
 			return err
 		},
@@ -96,9 +96,9 @@ func TestWhatEndsRunsLocksLittleData(t *testing.T) {
 }
 
 func TestLightBatches(t *testing.T) {
-	const much = packetData / 2
+	const much = run.PacketData / 2
 	var batches [][]int64
-	for b := range light([]int64{1, much, much, 2, 3 * much, 1, 1, 1, 1}, 3, func(n int64) int64 { return n }) {
+	for b := range run.Light([]int64{1, much, much, 2, 3 * much, 1, 1, 1, 1}, 3, func(n int64) int64 { return n }) {
 		batches = append(batches, b)
 	}
 	require.Equal(t, [][]int64{{1, much}, {much, 2}, {3 * much}, {1, 1, 1}, {1}}, batches)

@@ -9,6 +9,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/rs/zerolog"
 
 	"github.com/qrtz-go/qrtz/app"
@@ -25,7 +27,7 @@ type Apps interface {
 // Nodes is what the handler needs of the cluster.
 type Nodes interface {
 	Now() time.Time
-	Self() execute.Instance
+	Self() node.Instance
 	ReadView(ctx context.Context) (node.View, error) // read now
 	SyncSwitches(ctx context.Context) error
 	Bury(ctx context.Context) ([]node.Node, error)
@@ -38,15 +40,19 @@ type Executes interface {
 	PausedAfter(ctx context.Context, after execute.Cursor, until time.Time, limit int) ([]*execute.Execute, error)
 	New(ctx context.Context, classes []string, limit int) ([]*execute.Execute, error)
 	Broken(ctx context.Context, after int64, limit int) ([]*execute.Execute, error)
-	Repair(ctx context.Context, who execute.Instance, from execute.State, moves []execute.Move) (execute.Applied, error)
-	StuckExecutes(ctx context.Context, before time.Time) ([]execute.Stuck, error)
-	StuckRuns(ctx context.Context, now, before time.Time) ([]execute.Stuck, error)
+	Repair(ctx context.Context, who node.Instance, from execute.State, moves []execute.Move) (execute.Applied, error)
+	StuckExecutes(ctx context.Context, before time.Time) ([]run.Stuck, error)
 	Adopt(ctx context.Context) error
 	MarkPaused(ctx context.Context) error
-	Abandoned(ctx context.Context) ([]int64, error)
-	Lose(ctx context.Context, instance int64, why string) ([]execute.LostRun, error)
-	CleanHistory(ctx context.Context, now time.Time) (deleted int, more bool, err error)
 	DeriveJobStates(ctx context.Context) (more bool, err error)
+}
+
+// Runs is what the handler needs of run.Store.
+type Runs interface {
+	StuckRuns(ctx context.Context, now, before time.Time) ([]run.Stuck, error)
+	Abandoned(ctx context.Context) ([]int64, error)
+	Lose(ctx context.Context, instance int64, why string) ([]run.LostRun, error)
+	CleanHistory(ctx context.Context, now time.Time) (deleted int, more bool, err error)
 }
 
 // What one transaction does at most. If only a part of a page is done, the next transaction continues behind it.
@@ -67,9 +73,9 @@ type Config struct {
 
 	// Skipped is told of fires put on record as SKIPPED, Lost of runs put on record as LOST, and Stuck, in every pass, of
 	// rows that cannot run by themselves. They must not block; nil tells nobody.
-	Skipped func([]execute.SkippedFire)
-	Lost    func([]execute.LostRun)
-	Stuck   func([]execute.Stuck)
+	Skipped func([]run.SkippedFire)
+	Lost    func([]run.LostRun)
+	Stuck   func([]run.Stuck)
 }
 
 // Handler is the ClusterMisfireHandler.
@@ -77,6 +83,7 @@ type Handler struct {
 	apps     Apps
 	nodes    Nodes
 	executes Executes
+	runs     Runs
 	cfg      Config
 	pacer    *outage.Pacer
 
@@ -90,18 +97,18 @@ type Handler struct {
 }
 
 // New returns a handler.
-func New(apps Apps, nodes Nodes, executes Executes, cfg Config) *Handler {
+func New(apps Apps, nodes Nodes, executes Executes, runs Runs, cfg Config) *Handler {
 	if cfg.Skipped == nil {
-		cfg.Skipped = func([]execute.SkippedFire) {}
+		cfg.Skipped = func([]run.SkippedFire) {}
 	}
 	if cfg.Lost == nil {
-		cfg.Lost = func([]execute.LostRun) {}
+		cfg.Lost = func([]run.LostRun) {}
 	}
 	if cfg.Stuck == nil {
-		cfg.Stuck = func([]execute.Stuck) {}
+		cfg.Stuck = func([]run.Stuck) {}
 	}
 	return &Handler{
-		apps: apps, nodes: nodes, executes: executes, cfg: cfg, pacer: outage.New(cfg.Log, "misfire handling"),
+		apps: apps, nodes: nodes, executes: executes, runs: runs, cfg: cfg, pacer: outage.New(cfg.Log, "misfire handling"),
 		healed: math.MinInt64, came: map[string]execute.Cursor{},
 		left: map[string]map[int64]bool{"policies": {}, "off": {}, "paused": {}},
 	}
@@ -120,10 +127,10 @@ func (h *Handler) failOver(ctx context.Context) error {
 // LoseAbandoned puts runs on record as LOST that no node holds any more: a node does so before its first poll, since those of
 // its own earlier life may stand in the way of others.
 func (h *Handler) LoseAbandoned(ctx context.Context) error {
-	abandoned, err := h.executes.Abandoned(ctx)
+	abandoned, err := h.runs.Abandoned(ctx)
 	problems := []error{err}
 	for _, instance := range abandoned {
-		lost, err := h.executes.Lose(ctx, instance, NodeDied)
+		lost, err := h.runs.Lose(ctx, instance, NodeDied)
 		h.cfg.Lost(lost)
 		if len(lost) > 0 {
 			h.cfg.Log.Warn().Int64("instance", instance).Int("runs", len(lost)).Msg("runs lost with their node")
@@ -135,7 +142,7 @@ func (h *Handler) LoseAbandoned(ctx context.Context) error {
 
 // cleanHistory deletes the runs that their jobs keep no longer.
 func (h *Handler) cleanHistory(ctx context.Context) (more bool, err error) {
-	n, more, err := h.executes.CleanHistory(ctx, h.nodes.Now())
+	n, more, err := h.runs.CleanHistory(ctx, h.nodes.Now())
 	if n > 0 {
 		h.cfg.Log.Debug().Int("runs", n).Msg("cleaned history")
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/qrtz-go/qrtz/execute"
@@ -167,7 +169,7 @@ func TestMissedFiresOfCronSchedulesTakeSeveralPasses(t *testing.T) {
 		for _, m := range c.moves {
 			for _, r := range m.Runs {
 				fires[m.Execute.ID] += r.Count
-				if r.State == execute.Pending {
+				if r.State == run.Pending {
 					ran[m.Execute.ID]++
 				}
 			}
@@ -201,7 +203,7 @@ func TestWhatIsDoneWithWhatIsOverdue(t *testing.T) {
 		c.add(5, "gone", time.Second, long)
 		c.add(6, "gone", time.Second, long).State = execute.Paused
 		c.add(7, "tick", time.Second, long).ResumedAt = now.Add(-90 * time.Second)
-		c.due = []execute.Stuck{{Class: "gone"}, {Class: "tick"}, {Class: "tick", Why: "its job is gone"}}
+		c.due = []run.Stuck{{Class: "gone"}, {Class: "tick"}, {Class: "tick", Why: "its job is gone"}}
 		require.NoError(t, comeBy(t, h))
 
 		require.Equal(t, now.Add(time.Second).UnixMilli(), c.rows[1].Next.UnixMilli())
@@ -211,7 +213,7 @@ func TestWhatIsDoneWithWhatIsOverdue(t *testing.T) {
 			require.False(t, c.rows[id].Next.After(now.Add(time.Second)))
 		}
 		require.Equal(t, long, c.rows[5].Next, "a class that no live node handles is left alone")
-		require.Equal(t, []execute.Stuck{{Class: "gone", Why: NoHandler}, {Class: "tick", Why: "its job is gone"}}, c.told)
+		require.Equal(t, []run.Stuck{{Class: "gone", Why: NoHandler}, {Class: "tick", Why: "its job is gone"}}, c.told)
 		require.True(t, c.rows[7].Next.After(now), "what is due since it was resumed and too late is a misfire")
 		runs := map[int64]int64{}
 		for _, m := range c.moves {

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/rs/zerolog"
 
 	"github.com/qrtz-go/qrtz/app"
@@ -34,7 +36,7 @@ type cluster struct {
 	entered []time.Time
 
 	awayFrom, awayUntil time.Time // the database
-	told                []execute.Stuck
+	told                []run.Stuck
 
 	theirs    bool // it is another node's turn
 	previous  time.Time
@@ -49,7 +51,7 @@ type cluster struct {
 	stuck   map[int64]bool // cannot be moved
 	moves   []execute.Move
 	batches []int // how many moves each call of Repair had
-	due     []execute.Stuck
+	due     []run.Stuck
 	work    time.Duration // how long every statement takes
 }
 
@@ -86,8 +88,8 @@ func (c *cluster) write(name string) error {
 	return c.call(name)
 }
 
-func (c *cluster) Now() time.Time         { return time.Now() }
-func (c *cluster) Self() execute.Instance { return execute.Instance{HostIP: "n1", ID: 7} }
+func (c *cluster) Now() time.Time      { return time.Now() }
+func (c *cluster) Self() node.Instance { return node.Instance{NodeID: "n1", ID: 7} }
 
 func (c *cluster) Enter(context.Context, time.Time, time.Duration) (app.Window, error) {
 	c.entered = append(c.entered, time.Now())
@@ -104,9 +106,9 @@ func (c *cluster) Abandoned(context.Context) (ids []int64, err error) {
 
 func (c *cluster) Bury(context.Context) ([]node.Node, error) { return c.dead, c.write("bury") }
 
-func (c *cluster) Lose(_ context.Context, instance int64, _ string) ([]execute.LostRun, error) {
+func (c *cluster) Lose(_ context.Context, instance int64, _ string) ([]run.LostRun, error) {
 	c.lost = append(c.lost, instance)
-	return make([]execute.LostRun, 2), c.write("lose")
+	return make([]run.LostRun, 2), c.write("lose")
 }
 
 func (c *cluster) CleanHistory(_ context.Context, now time.Time) (int, bool, error) {
@@ -160,15 +162,15 @@ func (c *cluster) Broken(_ context.Context, after int64, limit int) ([]*execute.
 	return c.find("broken", limit, func(e *execute.Execute) bool { return e.State == execute.Error && e.ID > after })
 }
 
-func (c *cluster) StuckExecutes(context.Context, time.Time) ([]execute.Stuck, error) {
+func (c *cluster) StuckExecutes(context.Context, time.Time) ([]run.Stuck, error) {
 	return c.due, c.call("stuck executes")
 }
 
-func (c *cluster) StuckRuns(context.Context, time.Time, time.Time) ([]execute.Stuck, error) {
+func (c *cluster) StuckRuns(context.Context, time.Time, time.Time) ([]run.Stuck, error) {
 	return nil, c.write("stuck runs")
 }
 
-func (c *cluster) Repair(_ context.Context, who execute.Instance, from execute.State, moves []execute.Move) (done execute.Applied, err error) {
+func (c *cluster) Repair(_ context.Context, who node.Instance, from execute.State, moves []execute.Move) (done execute.Applied, err error) {
 	if who != c.Self() {
 		panic("not this instance")
 	}
@@ -220,9 +222,9 @@ func in(t *testing.T, test func(t *testing.T, c *cluster, h *Handler, now time.T
 				{ID: "n3", On: true, Heartbeat: now, Classes: []string{"gone"}},
 			}},
 		}
-		h := New(c, c, c, Config{
+		h := New(c, c, c, c, Config{
 			Interval: interval, MisfireAfter: misfireAfter, Log: zerolog.New(&c.log),
-			Stuck: func(stuck []execute.Stuck) { c.told = append(c.told, stuck...) },
+			Stuck: func(stuck []run.Stuck) { c.told = append(c.told, stuck...) },
 		})
 		test(t, c, h, now)
 	})

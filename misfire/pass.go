@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/qrtz-go/qrtz/app"
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/internal/outage"
@@ -380,9 +382,9 @@ const NoHandler = "no live node has a handler for its class"
 func (p *pass) findStuck(ctx context.Context) error {
 	before := p.now.Add(-p.cfg.MisfireAfter)
 	stuck, err := p.executes.StuckExecutes(ctx, before)
-	runs, err2 := p.executes.StuckRuns(ctx, p.now, before)
+	runs, err2 := p.runs.StuckRuns(ctx, p.now, before)
 	handled := p.view.ClassesHandled()
-	stuck = slices.DeleteFunc(append(stuck, runs...), func(one execute.Stuck) bool {
+	stuck = slices.DeleteFunc(append(stuck, runs...), func(one run.Stuck) bool {
 		return one.Why == "" && slices.Contains(handled, one.Class)
 	})
 	for i := range stuck {

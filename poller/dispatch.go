@@ -206,7 +206,7 @@ func (p *Poller) claim(ctx context.Context, batch []*entry, moves []execute.Move
 		fires += len(m.Runs)
 	}
 	who, began := p.cluster.Self(), time.Now()
-	won, err := p.store.Claim(ctx, who, moves)
+	won, err := p.executes.Claim(ctx, who, moves)
 	p.pace.note(time.Since(began))
 	p.cluster.Note(won.Clock)
 	p.pool.Release(fires - len(won.Runs))

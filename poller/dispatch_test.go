@@ -10,6 +10,7 @@ import (
 
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/internal/outage"
+	"github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -292,4 +293,7 @@ func TestPaceFollowsWhatClaimsTake(t *testing.T) {
 	require.Positive(t, p.claim())
 }
 
-var _ Store = (*execute.Store)(nil)
+var (
+	_ Executes = (*execute.Store)(nil)
+	_ Runs     = (*run.Store)(nil)
+)

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/qrtz-go/qrtz/execute"
 )
 
@@ -21,25 +24,25 @@ type doubts struct {
 
 // doubt is one claim, or one run.
 type doubt struct {
-	who     execute.Instance
+	who     node.Instance
 	claims  []execute.Move
-	pending []execute.PendingRun
-	runs    []execute.Run
+	pending []run.PendingRun
+	runs    []run.Run
 }
 
-func (d *doubts) fires(who execute.Instance, claims []execute.Move) {
+func (d *doubts) fires(who node.Instance, claims []execute.Move) {
 	if len(claims) > 0 {
 		d.add(&doubt{who: who, claims: claims})
 	}
 }
 
-func (d *doubts) pending(who execute.Instance, runs []execute.PendingRun) {
+func (d *doubts) pending(who node.Instance, runs []run.PendingRun) {
 	if len(runs) > 0 {
 		d.add(&doubt{who: who, pending: runs})
 	}
 }
 
-func (d *doubts) unstarted(run execute.Run) { d.add(&doubt{runs: []execute.Run{run}}) }
+func (d *doubts) unstarted(r run.Run) { d.add(&doubt{runs: []run.Run{r}}) }
 
 func (d *doubts) add(one *doubt) {
 	d.mu.Lock()
@@ -66,7 +69,7 @@ func (d *doubts) take() []*doubt {
 // resolve hands back what is open, and returns the executes whose claims were in doubt: what was read of them before is
 // no longer true. It should be done before the same fires are claimed again, which makes it impossible to tell
 // whether one that leaves no row was won before.
-func (d *doubts) resolve(ctx context.Context, store Store) (executes []int64, err error) {
+func (d *doubts) resolve(ctx context.Context, stores stores) (executes []int64, err error) {
 	d.resolving.Lock()
 	defer d.resolving.Unlock()
 	open := d.take()
@@ -74,7 +77,7 @@ func (d *doubts) resolve(ctx context.Context, store Store) (executes []int64, er
 		for _, m := range one.claims {
 			executes = append(executes, m.Execute.ID)
 		}
-		left, err := one.resolve(ctx, store)
+		left, err := one.resolve(ctx, stores)
 		if left != nil {
 			d.add(left)
 		}
@@ -89,15 +92,15 @@ func (d *doubts) resolve(ctx context.Context, store Store) (executes []int64, er
 }
 
 // resolve returns what is left to be done: all of it after an error, else what somebody has locked.
-func (d *doubt) resolve(ctx context.Context, store Store) (left *doubt, err error) {
+func (d *doubt) resolve(ctx context.Context, stores stores) (left *doubt, err error) {
 	left = &doubt{who: d.who}
 	switch {
 	case len(d.claims) > 0:
-		left.claims, err = store.HandBackFires(ctx, d.who, d.claims)
+		left.claims, err = stores.HandBackFires(ctx, d.who, d.claims)
 	case len(d.pending) > 0:
-		left.pending, err = store.HandBackPending(ctx, d.who, d.pending)
+		left.pending, err = stores.HandBackPending(ctx, d.who, d.pending)
 	default:
-		left.runs, err = handBackRuns(ctx, store, d.runs)
+		left.runs, err = handBackRuns(ctx, stores, d.runs)
 	}
 	if len(left.claims)+len(left.pending)+len(left.runs) == 0 {
 		left = nil
@@ -107,8 +110,8 @@ func (d *doubt) resolve(ctx context.Context, store Store) (left *doubt, err erro
 
 // handBackRuns gives up runs. Those without a row (HistoryNone) get one; that is tried only once, since others may have
 // carried them out, and deleted their rows, before it is tried again.
-func handBackRuns(ctx context.Context, store Store, runs []execute.Run) (again []execute.Run, err error) {
-	var rowless, rows []execute.Run
+func handBackRuns(ctx context.Context, store Runs, runs []run.Run) (again []run.Run, err error) {
+	var rowless, rows []run.Run
 	for _, r := range runs {
 		if r.ID == 0 {
 			rowless = append(rowless, r)

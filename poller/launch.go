@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/run"
 )
 
 // launcher holds runs that were claimed a little before their time and starts each at the instant, never
@@ -13,7 +13,7 @@ import (
 type launcher struct {
 	now  func() time.Time
 	pool Pool
-	run  func(run execute.Run, startedAt time.Time)
+	run  func(run run.Run, startedAt time.Time)
 
 	mu      sync.Mutex
 	stopped bool
@@ -31,18 +31,18 @@ type launch struct {
 // start is a run. It waits for the start of its execute's fire before it, should that not have begun yet: a process that
 // was held up finds both due at once, and goroutines run in any order.
 type start struct {
-	run   execute.Run
+	run   run.Run
 	after <-chan struct{} // nil: at once
 	begun chan struct{}
 }
 
-func newLauncher(now func() time.Time, pool Pool, run func(execute.Run, time.Time)) *launcher {
-	return &launcher{now: now, pool: pool, run: run, latest: map[int64]*start{}}
+func newLauncher(now func() time.Time, pool Pool, r func(run.Run, time.Time)) *launcher {
+	return &launcher{now: now, pool: pool, run: r, latest: map[int64]*start{}}
 }
 
 // launch starts runs, given in order of fire time, each at its time. After stop it only keeps them, to be
 // handed back.
-func (l *launcher) launch(runs []execute.Run) {
+func (l *launcher) launch(runs []run.Run) {
 	if len(runs) == 0 {
 		return
 	}
@@ -65,7 +65,7 @@ func (l *launcher) countHeld() int {
 }
 
 // group splits runs by fire time, and chains those of the same execute: a later fire never overtakes an earlier one.
-func (l *launcher) group(runs []execute.Run) []*launch {
+func (l *launcher) group(runs []run.Run) []*launch {
 	var groups []*launch
 	for _, r := range runs {
 		if len(groups) == 0 || !groups[len(groups)-1].at.Equal(r.FireTime) {
@@ -142,14 +142,14 @@ func (l *launcher) forget(s *start) {
 }
 
 // stop starts nothing more, returns what has not been started, and frees its slots.
-func (l *launcher) stop() []execute.Run {
+func (l *launcher) stop() []run.Run {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stopped = true
 	if l.timer != nil {
 		l.timer.Stop()
 	}
-	var unstarted []execute.Run
+	var unstarted []run.Run
 	for _, one := range l.held {
 		for _, s := range one.runs {
 			unstarted = append(unstarted, s.run)

@@ -8,20 +8,21 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/stretchr/testify/require"
 
-	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/pool"
 )
 
-func (b *bench) launchRuns(runs ...execute.Run) {
+func (b *bench) launchRuns(runs ...run.Run) {
 	b.t.Helper()
 	require.Equal(b.t, len(runs), b.pool.Reserve(len(runs)))
 	b.launcher.launch(runs)
 }
 
-func runAt(id, executeID int64, at time.Time) execute.Run {
-	return execute.Run{ID: id, ExecuteID: executeID, Class: "tick", FireTime: at, Instance: 7}
+func runAt(id, executeID int64, at time.Time) run.Run {
+	return run.Run{ID: id, ExecuteID: executeID, Class: "tick", FireTime: at, Instance: 7}
 }
 
 func TestARunStartsAtItsInstant(t *testing.T) {
@@ -75,12 +76,12 @@ func TestALaterFireOfAnExecuteStartsAfterTheEarlierOne(t *testing.T) {
 			var clock atomic.Int64
 			began := map[int64][]claimed{}
 			slots := pool.New(n)
-			l := newLauncher(func() time.Time { return base.Add(time.Duration(clock.Add(1))) }, slots, func(r execute.Run, at time.Time) {
+			l := newLauncher(func() time.Time { return base.Add(time.Duration(clock.Add(1))) }, slots, func(r run.Run, at time.Time) {
 				mu.Lock()
 				defer mu.Unlock()
 				began[r.ExecuteID] = append(began[r.ExecuteID], claimed{at, r})
 			})
-			var runs []execute.Run
+			var runs []run.Run
 			for i := range n {
 				runs = append(runs, runAt(int64(i), int64(i%3+1), base.Add(time.Duration(i/3-100)*time.Millisecond)))
 			}
@@ -98,7 +99,7 @@ func TestALaterFireOfAnExecuteStartsAfterTheEarlierOne(t *testing.T) {
 
 func TestRunsWithoutAnExecuteDoNotWaitForEachOther(t *testing.T) {
 	l := newLauncher(time.Now, nil, nil)
-	runs := l.group([]execute.Run{runAt(1, 0, base), runAt(2, 0, base), runAt(3, 5, base), runAt(4, 5, base.Add(1))})
+	runs := l.group([]run.Run{runAt(1, 0, base), runAt(2, 0, base), runAt(3, 5, base), runAt(4, 5, base.Add(1))})
 	require.Len(t, runs, 2)
 	require.Nil(t, runs[0].runs[1].after)
 	require.NotNil(t, runs[1].runs[0].after)
@@ -107,13 +108,13 @@ func TestRunsWithoutAnExecuteDoNotWaitForEachOther(t *testing.T) {
 // Also a fire claimed later waits for one that has been claimed and has not begun; an old one tried again does not.
 func TestOrderHoldsBetweenClaims(t *testing.T) {
 	l := newLauncher(time.Now, nil, nil)
-	first := l.group([]execute.Run{runAt(1, 5, base)})[0].runs[0]
-	second := l.group([]execute.Run{runAt(2, 5, base.Add(time.Second))})[0].runs[0]
+	first := l.group([]run.Run{runAt(1, 5, base)})[0].runs[0]
+	second := l.group([]run.Run{runAt(2, 5, base.Add(time.Second))})[0].runs[0]
 	require.Nil(t, first.after)
 	require.Equal(t, (<-chan struct{})(first.begun), second.after)
-	require.Nil(t, l.group([]execute.Run{runAt(3, 5, base.Add(-time.Hour))})[0].runs[0].after)
+	require.Nil(t, l.group([]run.Run{runAt(3, 5, base.Add(-time.Hour))})[0].runs[0].after)
 	l.forget(first) // it is no longer the latest
-	third := l.group([]execute.Run{runAt(4, 5, base.Add(time.Minute))})[0].runs[0]
+	third := l.group([]run.Run{runAt(4, 5, base.Add(time.Minute))})[0].runs[0]
 	require.Equal(t, (<-chan struct{})(second.begun), third.after)
 	l.forget(third)
 	require.Empty(t, l.latest)

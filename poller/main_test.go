@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
@@ -42,7 +44,7 @@ type fakeStore struct {
 	claims   []claimed
 	repaired []execute.Move
 	handed   []int64
-	pending  []execute.PendingRun
+	pending  []run.PendingRun
 	looks    []execute.Look
 	glance   execute.Glance
 	calls    map[string]int
@@ -55,7 +57,7 @@ type fakeStore struct {
 
 type claimed struct {
 	at time.Time
-	execute.Run
+	run.Run
 }
 
 func newFakeStore(rows ...*execute.Execute) *fakeStore {
@@ -137,7 +139,7 @@ func (s *fakeStore) MarkPaused(context.Context) error {
 	return s.call("MarkPaused")
 }
 
-func (s *fakeStore) Claim(ctx context.Context, who execute.Instance, moves []execute.Move) (won execute.Applied, err error) {
+func (s *fakeStore) Claim(ctx context.Context, who node.Instance, moves []execute.Move) (won execute.Applied, err error) {
 	select {
 	case <-ctx.Done():
 		return won, ctx.Err()
@@ -160,7 +162,7 @@ func (s *fakeStore) Claim(ctx context.Context, who execute.Instance, moves []exe
 	return won, nil
 }
 
-func (s *fakeStore) Repair(_ context.Context, who execute.Instance, _ execute.State, moves []execute.Move) (execute.Applied, error) {
+func (s *fakeStore) Repair(_ context.Context, who node.Instance, _ execute.State, moves []execute.Move) (execute.Applied, error) {
 	defer s.mu.Unlock()
 	if err := s.call("Repair"); err != nil {
 		return execute.Applied{}, err
@@ -169,7 +171,7 @@ func (s *fakeStore) Repair(_ context.Context, who execute.Instance, _ execute.St
 	return s.move(who, moves), nil
 }
 
-func (s *fakeStore) move(who execute.Instance, moves []execute.Move) (won execute.Applied) {
+func (s *fakeStore) move(who node.Instance, moves []execute.Move) (won execute.Applied) {
 	for _, m := range moves {
 		row := s.rows[m.Execute.ID]
 		if s.lost[m.Execute.ID] || row == nil || !row.Next.Equal(m.Execute.Next) || row.State != m.Execute.State {
@@ -183,20 +185,20 @@ func (s *fakeStore) move(who execute.Instance, moves []execute.Move) (won execut
 		won.Moved = append(won.Moved, &moved)
 		for _, r := range m.Runs {
 			s.runID++
-			won.Runs = append(won.Runs, execute.Run{ID: s.runID, ExecuteID: moved.ID, Class: moved.Class, FireTime: r.FireTime, Attempt: 1, Instance: who.ID})
+			won.Runs = append(won.Runs, run.Run{ID: s.runID, ExecuteID: moved.ID, Class: moved.Class, FireTime: r.FireTime, Attempt: 1, Instance: who.ID})
 		}
 	}
-	slices.SortFunc(won.Runs, func(a, b execute.Run) int { return a.FireTime.Compare(b.FireTime) })
+	slices.SortFunc(won.Runs, func(a, b run.Run) int { return a.FireTime.Compare(b.FireTime) })
 	return won
 }
 
-func (s *fakeStore) Pending(context.Context, []string, time.Time, int) ([]execute.PendingRun, error) {
+func (s *fakeStore) Pending(context.Context, []string, time.Time, int) ([]run.PendingRun, error) {
 	defer s.mu.Unlock()
 	err := s.call("Pending")
 	return slices.Clone(s.pending), err
 }
 
-func (s *fakeStore) ClaimPending(ctx context.Context, who execute.Instance, runs []execute.PendingRun) (c execute.Claimed, err error) {
+func (s *fakeStore) ClaimPending(ctx context.Context, who node.Instance, runs []run.PendingRun) (c run.Claimed, err error) {
 	if s.hang {
 		<-ctx.Done()
 		return c, ctx.Err()
@@ -205,25 +207,25 @@ func (s *fakeStore) ClaimPending(ctx context.Context, who execute.Instance, runs
 	if err := s.call("ClaimPending"); err != nil {
 		return c, err
 	}
-	s.pending = slices.DeleteFunc(s.pending, func(w execute.PendingRun) bool {
-		if !slices.ContainsFunc(runs, func(r execute.PendingRun) bool { return r.ID == w.ID }) {
+	s.pending = slices.DeleteFunc(s.pending, func(w run.PendingRun) bool {
+		if !slices.ContainsFunc(runs, func(r run.PendingRun) bool { return r.ID == w.ID }) {
 			return false
 		}
-		r := execute.Run{ID: w.ID, Class: w.Class, FireTime: w.AvailableAt, Attempt: 1, Instance: who.ID}
+		r := run.Run{ID: w.ID, Class: w.Class, FireTime: w.AvailableAt, Attempt: 1, Instance: who.ID}
 		c.Runs = append(c.Runs, r)
 		s.claims = append(s.claims, claimed{time.Now(), r})
 		return true
 	})
 	if err, s.claimErr = s.claimErr, nil; err != nil {
 		if errors.Is(err, schema.ErrCommitUnknown) {
-			return execute.Claimed{InDoubt: runs}, err
+			return run.Claimed{InDoubt: runs}, err
 		}
-		return execute.Claimed{}, err
+		return run.Claimed{}, err
 	}
 	return c, nil
 }
 
-func (s *fakeStore) HandBack(_ context.Context, runs []execute.Run) ([]execute.Run, error) {
+func (s *fakeStore) HandBack(_ context.Context, runs []run.Run) ([]run.Run, error) {
 	defer s.mu.Unlock()
 	if err := s.call("HandBack"); err != nil {
 		return runs, err
@@ -234,7 +236,7 @@ func (s *fakeStore) HandBack(_ context.Context, runs []execute.Run) ([]execute.R
 	return nil, nil
 }
 
-func (s *fakeStore) HandBackPending(_ context.Context, _ execute.Instance, runs []execute.PendingRun) ([]execute.PendingRun, error) {
+func (s *fakeStore) HandBackPending(_ context.Context, _ node.Instance, runs []run.PendingRun) ([]run.PendingRun, error) {
 	defer s.mu.Unlock()
 	if err := s.call("HandBackPending"); err != nil {
 		return runs, err
@@ -245,7 +247,7 @@ func (s *fakeStore) HandBackPending(_ context.Context, _ execute.Instance, runs 
 	return nil, nil
 }
 
-func (s *fakeStore) LeaveForOthers(_ context.Context, runs []execute.Run) error {
+func (s *fakeStore) LeaveForOthers(_ context.Context, runs []run.Run) error {
 	defer s.mu.Unlock()
 	if len(runs) == 0 {
 		s.mu.Lock()
@@ -258,7 +260,7 @@ func (s *fakeStore) LeaveForOthers(_ context.Context, runs []execute.Run) error 
 	return err
 }
 
-func (s *fakeStore) HandBackFires(_ context.Context, _ execute.Instance, moves []execute.Move) ([]execute.Move, error) {
+func (s *fakeStore) HandBackFires(_ context.Context, _ node.Instance, moves []execute.Move) ([]execute.Move, error) {
 	defer s.mu.Unlock()
 	if err := s.call("HandBackFires"); err != nil {
 		return moves, err
@@ -301,7 +303,7 @@ func benched(t *testing.T, slots int, test func(b *bench, now time.Time)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{t: t, store: newFakeStore(), cluster: &fakeCluster{}, pool: pool.New(slots), stop: func() {}}
-		b.Poller = New(b.store, b.cluster, b.pool, Config{
+		b.Poller = New(b.store, b.store, b.cluster, b.pool, Config{
 			Interval: interval, MisfireAfter: time.Minute, Classes: []string{"tick"}, Log: zerolog.New(b),
 			Unhandled: func(string) {}, Run: b.run,
 		})
@@ -310,7 +312,7 @@ func benched(t *testing.T, slots int, test func(b *bench, now time.Time)) {
 	})
 }
 
-func (b *bench) run(r execute.Run, startedAt time.Time) {
+func (b *bench) run(r run.Run, startedAt time.Time) {
 	b.mu.Lock()
 	b.started = append(b.started, claimed{startedAt, r})
 	hold := b.hold
@@ -386,9 +388,9 @@ func (c *fakeCluster) Now() time.Time {
 	return time.Now().Add(c.offset)
 }
 
-func (c *fakeCluster) Self() execute.Instance { return execute.Instance{HostIP: "n1", ID: 7} }
+func (c *fakeCluster) Self() node.Instance { return node.Instance{NodeID: "n1", ID: 7} }
 
-func (c *fakeCluster) Note(execute.ClockReading) {}
+func (c *fakeCluster) Note(schema.ClockReading) {}
 
 func (c *fakeCluster) Claiming() bool {
 	c.mu.Lock()

@@ -4,12 +4,14 @@ import (
 	"context"
 	"slices"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/qrtz-go/qrtz/execute"
 )
 
 // RunDue claims what is due and has it carried out, one run after the other in order of fire time, until nothing is
 // due any more. It is for tests, and for a Poller that does not Run: run must write the run's result before it returns.
-func (p *Poller) RunDue(ctx context.Context, run func(context.Context, execute.Run) error) error {
+func (p *Poller) RunDue(ctx context.Context, one func(context.Context, run.Run) error) error {
 	for {
 		won, err := p.claimDue(ctx)
 		if err != nil {
@@ -21,7 +23,7 @@ func (p *Poller) RunDue(ctx context.Context, run func(context.Context, execute.R
 		p.cfg.Claimed(won.Runs)
 		p.cfg.Skipped(won.Skipped)
 		for _, r := range won.Runs {
-			if err := run(ctx, r); err != nil {
+			if err := one(ctx, r); err != nil {
 				return err
 			}
 		}
@@ -34,11 +36,11 @@ func (p *Poller) claimDue(ctx context.Context) (won execute.Applied, err error) 
 		return won, err
 	}
 	now := p.cluster.Now()
-	fresh, err := p.store.New(ctx, p.cfg.Classes, maxSwept)
+	fresh, err := p.executes.New(ctx, p.cfg.Classes, maxSwept)
 	if err != nil {
 		return won, err
 	}
-	due, err := p.store.Overdue(ctx, execute.Executing, p.cfg.Classes, now.Add(-p.cfg.MisfireAfter), now, maxSwept)
+	due, err := p.executes.Overdue(ctx, execute.Executing, p.cfg.Classes, now.Add(-p.cfg.MisfireAfter), now, maxSwept)
 	if err != nil {
 		return won, err
 	}
@@ -52,15 +54,15 @@ func (p *Poller) claimDue(ctx context.Context) (won execute.Applied, err error) 
 			moves = append(moves, e.execute.Claim(first))
 		}
 	}
-	if won, err = p.store.Claim(ctx, p.cluster.Self(), moves); err != nil {
+	if won, err = p.executes.Claim(ctx, p.cluster.Self(), moves); err != nil {
 		return won, err
 	}
-	pending, err := p.store.Pending(ctx, p.cfg.Classes, now, maxBatch)
+	pending, err := p.runs.Pending(ctx, p.cfg.Classes, now, maxBatch)
 	if err != nil {
 		return won, err
 	}
-	claimed, err := p.store.ClaimPending(ctx, p.cluster.Self(), pending)
+	claimed, err := p.runs.ClaimPending(ctx, p.cluster.Self(), pending)
 	won.Runs = append(won.Runs, claimed.Runs...)
-	slices.SortStableFunc(won.Runs, func(a, b execute.Run) int { return a.FireTime.Compare(b.FireTime) })
+	slices.SortStableFunc(won.Runs, func(a, b run.Run) int { return a.FireTime.Compare(b.FireTime) })
 	return won, err
 }

@@ -8,6 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+	"github.com/qrtz-go/qrtz/schema"
+
 	"github.com/rs/zerolog"
 
 	"github.com/qrtz-go/qrtz/execute"
@@ -15,8 +18,8 @@ import (
 	"github.com/qrtz-go/qrtz/node"
 )
 
-// Store is what the poller needs of execute.Store.
-type Store interface {
+// Executes is what the poller needs of execute.Store.
+type Executes interface {
 	Due(ctx context.Context, from, until time.Time, mayBe func(id int64) bool, keep func(id int64, class string) bool) ([]*execute.Execute, error)
 	Overdue(ctx context.Context, state execute.State, classes []string, from, until time.Time, limit int) ([]*execute.Execute, error)
 	New(ctx context.Context, classes []string, limit int) ([]*execute.Execute, error)
@@ -24,21 +27,31 @@ type Store interface {
 	Glance(ctx context.Context, l execute.Look) (execute.Glance, error)
 	Adopt(ctx context.Context) error
 	MarkPaused(ctx context.Context) error
-	Claim(ctx context.Context, who execute.Instance, moves []execute.Move) (execute.Applied, error)
-	Repair(ctx context.Context, who execute.Instance, from execute.State, moves []execute.Move) (execute.Applied, error)
-	Pending(ctx context.Context, classes []string, now time.Time, limit int) ([]execute.PendingRun, error)
-	ClaimPending(ctx context.Context, who execute.Instance, runs []execute.PendingRun) (execute.Claimed, error)
-	HandBack(ctx context.Context, runs []execute.Run) (again []execute.Run, err error)
-	HandBackFires(ctx context.Context, who execute.Instance, claims []execute.Move) (again []execute.Move, err error)
-	HandBackPending(ctx context.Context, who execute.Instance, runs []execute.PendingRun) (again []execute.PendingRun, err error)
-	LeaveForOthers(ctx context.Context, runs []execute.Run) error
+	Claim(ctx context.Context, who node.Instance, moves []execute.Move) (execute.Applied, error)
+	Repair(ctx context.Context, who node.Instance, from execute.State, moves []execute.Move) (execute.Applied, error)
+	HandBackFires(ctx context.Context, who node.Instance, claims []execute.Move) (again []execute.Move, err error)
+}
+
+// Runs is what the poller needs of run.Store.
+type Runs interface {
+	Pending(ctx context.Context, classes []string, now time.Time, limit int) ([]run.PendingRun, error)
+	ClaimPending(ctx context.Context, who node.Instance, runs []run.PendingRun) (run.Claimed, error)
+	HandBack(ctx context.Context, runs []run.Run) (again []run.Run, err error)
+	HandBackPending(ctx context.Context, who node.Instance, runs []run.PendingRun) (again []run.PendingRun, err error)
+	LeaveForOthers(ctx context.Context, runs []run.Run) error
+}
+
+// stores are both.
+type stores struct {
+	Executes
+	Runs
 }
 
 // Cluster is what the poller needs to know of the other nodes.
 type Cluster interface {
 	Now() time.Time                       // the database's time
-	Note(reading execute.ClockReading)    // the database's clock, as an answer told it
-	Self() execute.Instance               // this process
+	Note(reading schema.ClockReading)     // the database's clock, as an answer told it
+	Self() node.Instance                  // this process
 	Claiming() bool                       // this node may claim
 	Switches() (appOn, nodeOn bool)       // as last seen
 	PassingOver() bool                    // this node is on again, but has not yet passed over what was due
@@ -82,22 +95,23 @@ type Config struct {
 
 	// Claimed is told of runs before they start, and Skipped of fires for which an overlap rule left no room. They must
 	// not block; nil tells nobody.
-	Claimed func([]execute.Run)
-	Skipped func([]execute.SkippedFire)
+	Claimed func([]run.Run)
+	Skipped func([]run.SkippedFire)
 
 	// Fresh returns those of the runs that were won that this process has not begun before, and sees to the others. Nil: all.
-	Fresh func([]execute.Run) []execute.Run
+	Fresh func([]run.Run) []run.Run
 
 	// Run carries out a run in a slot of the pool. It returns when the handler has.
-	Run func(run execute.Run, startedAt time.Time)
+	Run func(run run.Run, startedAt time.Time)
 }
 
 // Poller claims and starts the fires of one app on this node.
 type Poller struct {
-	store   Store
-	cluster Cluster
-	pool    Pool
-	cfg     Config
+	executes Executes
+	runs     Runs
+	cluster  Cluster
+	pool     Pool
+	cfg      Config
 
 	plan     *plan
 	launcher *launcher
@@ -110,18 +124,18 @@ type Poller struct {
 }
 
 // New returns a poller.
-func New(store Store, cluster Cluster, pool Pool, cfg Config) *Poller {
+func New(executes Executes, runs Runs, cluster Cluster, pool Pool, cfg Config) *Poller {
 	if cfg.Claimed == nil {
-		cfg.Claimed = func([]execute.Run) {}
+		cfg.Claimed = func([]run.Run) {}
 	}
 	if cfg.Fresh == nil {
-		cfg.Fresh = func(runs []execute.Run) []execute.Run { return runs }
+		cfg.Fresh = func(runs []run.Run) []run.Run { return runs }
 	}
 	if cfg.Skipped == nil {
-		cfg.Skipped = func([]execute.SkippedFire) {}
+		cfg.Skipped = func([]run.SkippedFire) {}
 	}
 	return &Poller{
-		store: store, cluster: cluster, pool: pool, cfg: cfg,
+		executes: executes, runs: runs, cluster: cluster, pool: pool, cfg: cfg,
 		plan: newPlan(), launcher: newLauncher(cluster.Now, pool, cfg.Run),
 		wake: make(chan struct{}, 1), poll: make(chan struct{}, 1),
 	}
@@ -189,7 +203,7 @@ func (p *Poller) readDue(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(storeTimeout, p.cfg.Interval))
 	defer cancel()
 	now, mark := p.cluster.Now(), p.plan.mark()
-	due, err := p.store.Due(ctx, now.Add(-p.cfg.MisfireAfter), p.horizon(now), p.cluster.MayOwn(), func(id int64, class string) bool {
+	due, err := p.executes.Due(ctx, now.Add(-p.cfg.MisfireAfter), p.horizon(now), p.cluster.MayOwn(), func(id int64, class string) bool {
 		if !p.handles(class) {
 			p.cfg.Unhandled(class)
 			return false
@@ -232,7 +246,7 @@ func (p *Poller) prepare(ctx context.Context, rows []*execute.Execute) ([]*entry
 		}
 	}
 	for some := range slices.Chunk(moves, maxSwept) {
-		moved, err := p.store.Repair(ctx, p.cluster.Self(), execute.Executing, some)
+		moved, err := p.executes.Repair(ctx, p.cluster.Self(), execute.Executing, some)
 		p.report(moved.Refused)
 		if err != nil {
 			return ready, err
@@ -253,14 +267,14 @@ func (p *Poller) entryFor(e *execute.Execute) *entry {
 
 // HandBackDoubts hands back claims in doubt, if they did commit, and what GiveUp was told of.
 func (p *Poller) HandBackDoubts(ctx context.Context) error {
-	executes, err := p.doubts.resolve(ctx, p.store)
+	executes, err := p.doubts.resolve(ctx, stores{p.executes, p.runs})
 	p.plan.forget(executes)
 	return err
 }
 
 // GiveUp has a run handed back, as soon as the database answers, that was claimed here and will not be started here. If it
 // has been put on record as LOST by then, it stays so.
-func (p *Poller) GiveUp(run execute.Run) { p.doubts.unstarted(run) }
+func (p *Poller) GiveUp(r run.Run) { p.doubts.unstarted(r) }
 
 // handBack gives up everything claimed and not started.
 func (p *Poller) handBack(ctx context.Context) {

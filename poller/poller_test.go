@@ -6,9 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"github.com/qrtz-go/qrtz/run"
 
-	"github.com/qrtz-go/qrtz/execute"
+	"github.com/stretchr/testify/require"
 )
 
 func TestTheBeatIsSteady(t *testing.T) {
@@ -152,7 +152,7 @@ func TestAClaimUnderWayIsFinishedWhenStopping(t *testing.T) {
 func TestStoppingDoesNotWaitForADatabaseThatHangs(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
 		b.store.hang = true
-		b.store.pending = []execute.PendingRun{{ID: 5, Class: "tick", AvailableAt: now}}
+		b.store.pending = []run.PendingRun{{ID: 5, Class: "tick", AvailableAt: now}}
 		b.start()
 		rest(time.Second)
 		began := time.Now()

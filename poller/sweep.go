@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/node"
 )
@@ -14,8 +16,8 @@ func (p *Poller) sweep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	now := p.cluster.Now()
-	found, err := p.store.Glance(ctx, execute.Look{
-		HostIP: p.cluster.Self().HostIP, Classes: p.cfg.Classes,
+	found, err := p.executes.Glance(ctx, execute.Look{
+		HostIP: p.cluster.Self().NodeID, Classes: p.cfg.Classes,
 		From: now.Add(-p.cfg.MisfireAfter), Until: now.Add(-grace), Now: now, Since: p.lastChange,
 	})
 	if err != nil {
@@ -31,14 +33,14 @@ func (p *Poller) sweep(ctx context.Context) error {
 		return err
 	}
 	if found.New {
-		err = p.plans(ctx, func() ([]*execute.Execute, error) { return p.store.New(ctx, p.cfg.Classes, maxSwept) })
+		err = p.plans(ctx, func() ([]*execute.Execute, error) { return p.executes.New(ctx, p.cfg.Classes, maxSwept) })
 	}
 	if err == nil && found.ChangedAt().After(p.lastChange) {
 		err = p.planChanged(ctx, now, found.ChangedAt())
 	}
 	if err == nil && found.Overdue && p.pool.Free() > 0 && !p.behind() {
 		err = p.plans(ctx, func() ([]*execute.Execute, error) {
-			return p.store.Overdue(ctx, execute.Executing, p.cfg.Classes, now.Add(-p.cfg.MisfireAfter), now.Add(-grace), maxSwept)
+			return p.executes.Overdue(ctx, execute.Executing, p.cfg.Classes, now.Add(-p.cfg.MisfireAfter), now.Add(-grace), maxSwept)
 		})
 	}
 	if err == nil && found.Pending {
@@ -59,12 +61,12 @@ func (p *Poller) behind() bool {
 // tidy writes what programs of version 1.3 and people in a SQL client leave out.
 func (p *Poller) tidy(ctx context.Context, found execute.Glance) error {
 	if found.Orphans {
-		if err := p.store.Adopt(ctx); err != nil {
+		if err := p.executes.Adopt(ctx); err != nil {
 			return err
 		}
 	}
 	if found.Paused {
-		return p.store.MarkPaused(ctx)
+		return p.executes.MarkPaused(ctx)
 	}
 	return nil
 }
@@ -114,7 +116,7 @@ const unseenOff = "passed over: the app, or its nodes, may have been on in betwe
 // misfire policy. It is not done if somebody else is at it, too.
 func (p *Poller) passOver(ctx context.Context, class string, off node.TimeOff) (done bool, err error) {
 	for {
-		rows, err := p.store.Overdue(ctx, execute.Executing, []string{class}, time.UnixMilli(1), off.Until.Add(-time.Millisecond), maxSwept)
+		rows, err := p.executes.Overdue(ctx, execute.Executing, []string{class}, time.UnixMilli(1), off.Until.Add(-time.Millisecond), maxSwept)
 		if err != nil || len(rows) == 0 {
 			return err == nil, err
 		}
@@ -131,7 +133,7 @@ func (p *Poller) passOver(ctx context.Context, class string, off node.TimeOff) (
 				moves[i] = e.PassOver(off.Until.Add(-time.Millisecond), unseenOff)
 			}
 		}
-		applied, err := p.store.Repair(ctx, p.cluster.Self(), execute.Executing, moves)
+		applied, err := p.executes.Repair(ctx, p.cluster.Self(), execute.Executing, moves)
 		p.cfg.Skipped(applied.Skipped)
 		p.report(applied.Refused)
 		if err != nil || len(applied.Moved) == 0 {
@@ -147,7 +149,7 @@ func (p *Poller) planChanged(ctx context.Context, now, changedAt time.Time) erro
 		since = now.Add(-p.cfg.MisfireAfter) // what was changed before, the first poll has read
 	}
 	err := p.plans(ctx, func() ([]*execute.Execute, error) {
-		return p.store.Changed(ctx, since, now.Add(-p.cfg.MisfireAfter), p.horizon(now), maxSwept)
+		return p.executes.Changed(ctx, since, now.Add(-p.cfg.MisfireAfter), p.horizon(now), maxSwept)
 	})
 	if err == nil {
 		p.lastChange = earlier(changedAt, now) // a row may say that it will be changed in 2038
@@ -183,18 +185,18 @@ func (p *Poller) plans(ctx context.Context, read func() ([]*execute.Execute, err
 
 // claimPending claims and starts PENDING runs, as many as there are free slots.
 func (p *Poller) claimPending(ctx context.Context, now time.Time) error {
-	pending, err := p.store.Pending(ctx, p.cfg.Classes, now, maxBatch)
+	pending, err := p.runs.Pending(ctx, p.cfg.Classes, now, maxBatch)
 	if err != nil {
 		return err
 	}
-	pending = slices.DeleteFunc(pending, func(r execute.PendingRun) bool {
+	pending = slices.DeleteFunc(pending, func(r run.PendingRun) bool {
 		return r.AvailableAt.Add(time.Duration(p.cluster.Rank(r.Class, r.ID)) * grace).After(now) // another node goes first
 	})
 	slots := p.pool.Reserve(len(pending))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	who := p.cluster.Self()
-	claimed, err := p.store.ClaimPending(ctx, who, pending[:slots])
+	claimed, err := p.runs.ClaimPending(ctx, who, pending[:slots])
 	p.cluster.Note(claimed.Clock)
 	p.pool.Release(slots - len(claimed.Runs))
 	p.doubts.pending(who, claimed.InDoubt)

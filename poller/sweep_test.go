@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/qrtz-go/qrtz/execute"
@@ -41,7 +43,7 @@ func TestEachRankWaitsOneGraceMore(t *testing.T) {
 func TestEachRankWaitsOneGraceMoreForAPendingRun(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
 		b.cluster.rank = 2
-		b.store.pending = []execute.PendingRun{{ID: 5, Class: "tick", AvailableAt: now}}
+		b.store.pending = []run.PendingRun{{ID: 5, Class: "tick", AvailableAt: now}}
 		b.swept()
 		require.Empty(b.t, b.won())
 		rest(2*grace - 1)
@@ -58,7 +60,7 @@ func TestOnlyAsManyPendingRunsAsThereAreSlots(t *testing.T) {
 	benched(t, 3, func(b *bench, now time.Time) {
 		b.hold = make(chan struct{})
 		for id := range int64(8) {
-			b.store.pending = append(b.store.pending, execute.PendingRun{ID: id + 1, Class: "tick", AvailableAt: now})
+			b.store.pending = append(b.store.pending, run.PendingRun{ID: id + 1, Class: "tick", AvailableAt: now})
 		}
 		b.swept()
 		require.Len(b.t, b.won(), 3)
@@ -94,7 +96,7 @@ func TestSwitchedOffForgetsThePlan(t *testing.T) {
 		_, planned := b.plan.earliestOfAll()
 		require.False(b.t, planned)
 		rest(5 * time.Second)
-		b.store.pending = []execute.PendingRun{{ID: 5, Class: "tick", AvailableAt: now}}
+		b.store.pending = []run.PendingRun{{ID: 5, Class: "tick", AvailableAt: now}}
 		b.swept()
 		require.Zero(b.t, b.calls("Overdue")+b.calls("Pending")+b.calls("ClaimPending"), "nothing is even looked for")
 		require.Equal(b.t, 1, b.cluster.refreshed, "known already")
@@ -153,8 +155,8 @@ func TestOnAgainPutsOnRecordWhatNobodySawOff(t *testing.T) {
 		require.Empty(b.t, b.store.repaired[0].Runs, "these were due while it was off")
 		require.Len(b.t, b.store.repaired[1].Runs, 1)
 		left := b.store.repaired[1].Runs[0]
-		require.Equal(b.t, execute.NewRun{
-			State: execute.Skipped, FireTime: now.Add(3 * time.Second), LastFire: now.Add(9 * time.Second), Count: 7, Message: unseenOff,
+		require.Equal(b.t, run.NewRun{
+			State: run.Skipped, FireTime: now.Add(3 * time.Second), LastFire: now.Add(9 * time.Second), Count: 7, Message: unseenOff,
 		}, left)
 		require.Equal(b.t, now.Add(10*time.Second), b.store.rows[1].Next)
 	})
@@ -238,7 +240,7 @@ func TestTidying(t *testing.T) {
 
 func TestASweepResolvesDoubts(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
-		b.store.pending = []execute.PendingRun{{ID: 5, Class: "tick", AvailableAt: now}, {ID: 6, Class: "tick", AvailableAt: now}}
+		b.store.pending = []run.PendingRun{{ID: 5, Class: "tick", AvailableAt: now}, {ID: 6, Class: "tick", AvailableAt: now}}
 		b.store.claimErr = fmt.Errorf("claim: %w", schema.ErrCommitUnknown)
 		require.ErrorIs(b.t, b.sweep(b.t.Context()), schema.ErrCommitUnknown)
 		b.allFree(10)

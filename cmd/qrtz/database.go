@@ -14,6 +14,7 @@ import (
 
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/internal/mysqld"
+	"github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -204,10 +205,21 @@ func (d *database) change(ctx context.Context, fn func(db *sqlx.DB, tx *sqlx.Tx,
 	})
 }
 
+// stores are the jobs, executes and runs of an app.
+type stores struct {
+	*execute.Store
+	runs *run.Store
+}
+
+func storesOf(db *sqlx.DB, prefix schema.Prefix, app string) stores {
+	runs := run.NewStore(db, prefix, app)
+	return stores{execute.NewStore(db, prefix, app, runs), runs}
+}
+
 // changeIn is change with the jobs, executes and runs of an app.
-func (d *database) changeIn(ctx context.Context, app string, fn func(s *execute.Store, tx *sqlx.Tx, now time.Time) error) error {
+func (d *database) changeIn(ctx context.Context, app string, fn func(s stores, tx *sqlx.Tx, now time.Time) error) error {
 	return d.change(ctx, func(db *sqlx.DB, tx *sqlx.Tx, now time.Time) error {
-		return fn(execute.NewStore(db, d.prefix, app), tx, now)
+		return fn(storesOf(db, d.prefix, app), tx, now)
 	})
 }
 

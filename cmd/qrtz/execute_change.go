@@ -47,7 +47,7 @@ func newExecuteResume(g *global) *cobra.Command {
 
 func pauseExecute(cmd *cobra.Command, g *global, args []string, pause bool) error {
 	return onExecute(cmd, g, args, func(ctx context.Context, d *database, e admin.Execute) error {
-		all, err := pauseExecutes(ctx, d, e.App, pause, func(*execute.Store, *sqlx.Tx) ([]int64, error) { return []int64{e.ID}, nil })
+		all, err := pauseExecutes(ctx, d, e.App, pause, func(stores, *sqlx.Tx) ([]int64, error) { return []int64{e.ID}, nil })
 		if err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func newExecuteDelete(g *global) *cobra.Command {
 				if err := confirm(cmd, yes, "Delete %s?", executeTitle(e)); err != nil {
 					return err
 				}
-				err := d.changeIn(ctx, e.App, func(s *execute.Store, tx *sqlx.Tx, now time.Time) error { return s.DeleteExecute(ctx, tx, now, e.ID) })
+				err := d.changeIn(ctx, e.App, func(s stores, tx *sqlx.Tx, now time.Time) error { return s.DeleteExecute(ctx, tx, now, e.ID) })
 				if err != nil {
 					return err
 				}

@@ -60,7 +60,7 @@ func newJobResume(g *global) *cobra.Command {
 
 func pauseJob(cmd *cobra.Command, g *global, app, name string, pause bool) error {
 	return onJob(cmd, g, app, name, func(ctx context.Context, d *database, _ *admin.Store, j admin.Job) error {
-		all, err := pauseExecutes(ctx, d, j.App, pause, func(s *execute.Store, tx *sqlx.Tx) ([]int64, error) { return s.ExecutesOf(ctx, tx, j.ID) })
+		all, err := pauseExecutes(ctx, d, j.App, pause, func(s stores, tx *sqlx.Tx) ([]int64, error) { return s.ExecutesOf(ctx, tx, j.ID) })
 		if err != nil {
 			return err
 		}
@@ -77,8 +77,8 @@ func pauseJob(cmd *cobra.Command, g *global, app, name string, pause bool) error
 }
 
 // pauseExecutes pauses or resumes executes of an app.
-func pauseExecutes(ctx context.Context, d *database, app string, pause bool, which func(*execute.Store, *sqlx.Tx) ([]int64, error)) (all []execute.Changed, err error) {
-	err = d.changeIn(ctx, app, func(s *execute.Store, tx *sqlx.Tx, now time.Time) error {
+func pauseExecutes(ctx context.Context, d *database, app string, pause bool, which func(stores, *sqlx.Tx) ([]int64, error)) (all []execute.Changed, err error) {
+	err = d.changeIn(ctx, app, func(s stores, tx *sqlx.Tx, now time.Time) error {
 		ids, err := which(s, tx)
 		if err != nil {
 			return err
@@ -109,7 +109,7 @@ func newJobDelete(g *global) *cobra.Command {
 				if err := confirm(cmd, yes, "Delete %s with %d schedules?", jobTitle(j), j.Executes); err != nil {
 					return err
 				}
-				err := d.changeIn(ctx, j.App, func(s *execute.Store, tx *sqlx.Tx, now time.Time) error { return s.DeleteJob(ctx, tx, now, j.ID) })
+				err := d.changeIn(ctx, j.App, func(s stores, tx *sqlx.Tx, now time.Time) error { return s.DeleteJob(ctx, tx, now, j.ID) })
 				if err != nil {
 					return err
 				}
@@ -144,11 +144,11 @@ of a job that has several is a run of its own, which it does not wait for.`,
 					own = []byte(data)
 				}
 				var id int64
-				err := d.changeIn(ctx, j.App, func(s *execute.Store, tx *sqlx.Tx, now time.Time) (err error) {
+				err := d.changeIn(ctx, j.App, func(s stores, tx *sqlx.Tx, now time.Time) (err error) {
 					if err := s.CheckJob(ctx, tx, j.ID); err != nil {
 						return err
 					}
-					id, err = s.Enqueue(ctx, tx, j.ID, own, now)
+					id, err = s.runs.Enqueue(ctx, tx, j.ID, own, now)
 					return err
 				})
 				if err != nil {

@@ -113,10 +113,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Quick {
 		e = quickExtent
 	}
-	return run(ctx, o, e)
+	return carryOut(ctx, o, e)
 }
 
-func run(ctx context.Context, o Options, e extent) (r *Report, err error) {
+func carryOut(ctx context.Context, o Options, e extent) (r *Report, err error) {
 	for _, name := range o.Parts {
 		if !slices.Contains(Parts(), name) {
 			return nil, fmt.Errorf("%q: want some of %s", name, strings.Join(Parts(), ", "))

@@ -60,7 +60,7 @@ func TestATinyBenchmark(t *testing.T) {
 		t.Skip("takes 13 seconds")
 	}
 	var said bytes.Buffer
-	r, err := run(t.Context(), Options{
+	r, err := carryOut(t.Context(), Options{
 		Node: []string{os.Args[0], "a-node"}, Parts: []string{"floor", "claims", "startup"}, Workers: 100, Progress: &said,
 	}, extent{
 		floorFor: 50 * time.Millisecond, floorRows: 1000, floorBatches: []int{100}, floorConnections: []int{2}, floorRacers: []int{2},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/qrtz-go/qrtz"
 	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -91,7 +92,7 @@ func (s *site) restWith(ctx context.Context, stored int) (Rest, error) {
 
 // queries times what a poll reads of a window that begins at from, and a sweep with nothing to find.
 func (d *database) queries(ctx context.Context, from time.Time) (pollMs, sweepMs float64, err error) {
-	store := execute.NewStore(d.DB, schema.DefaultPrefix, benchApp)
+	store := execute.NewStore(d.DB, schema.DefaultPrefix, benchApp, run.NewStore(d.DB, schema.DefaultPrefix, benchApp))
 	pollMs, err = middle(func() error {
 		found, err := store.Due(ctx, from, from.Add(6*time.Second), nil, func(int64, string) bool { return true })
 		if err == nil && len(found) != polled {

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/run"
+
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 
@@ -81,7 +84,7 @@ func openPlain(dsn string) (*sqlx.DB, error) {
 	return db, nil
 }
 
-var who = execute.Instance{HostIP: "claimtime", HostName: "host", ID: 1}
+var who = node.Instance{NodeID: "claimtime", HostName: "host", ID: 1}
 
 // store makes the tables, with an app and a node that are switched on.
 func store(ctx context.Context, db *sqlx.DB) error {
@@ -92,13 +95,13 @@ func store(ctx context.Context, db *sqlx.DB) error {
 		return err
 	}
 	_, err := db.ExecContext(ctx, `INSERT INTO QRTZ_NODE (APPLICATION, HOST_IP, HOST_NAME, STATE, TIME_CHECK, INSTANCE) VALUES (?, ?, ?, 'Y', 0, ?)`,
-		app, who.HostIP, who.HostName, who.ID)
+		app, who.NodeID, who.HostName, who.ID)
 	return err
 }
 
 // measure claims the fires of a job's executes, one of each at a time, again and again. All of them are long due.
 func measure(ctx context.Context, db *sqlx.DB, job int64, size Size, first time.Time) ([]time.Duration, error) {
-	s := execute.NewStore(db, schema.DefaultPrefix, app)
+	s := execute.NewStore(db, schema.DefaultPrefix, app, run.NewStore(db, schema.DefaultPrefix, app))
 	class := fmt.Sprint("tick", job)
 	due, err := s.Due(ctx, first, first.Add(time.Second/2), nil, func(_ int64, of string) bool { return of == class })
 	if err != nil {

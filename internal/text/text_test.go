@@ -34,3 +34,9 @@ func TestLine(t *testing.T) {
 func TestASCII(t *testing.T) {
 	require.Equal(t, "no ?, ? left", text.ASCII("no ü, \U0001F600 left"))
 }
+
+func TestClipKeepsWholeCharacters(t *testing.T) {
+	for in, want := range map[string]string{"": "", "abcdef": "abcde", "abcd": "abcd", "abcdü": "abcd", "abcü": "abcü", "\xff": "\uFFFD", "ab\xffd": "ab\uFFFD", "🐘🐘": "🐘"} {
+		require.Equal(t, want, text.Clip(in, 5), in)
+	}
+}

@@ -1,4 +1,4 @@
-package execute
+package run
 
 import (
 	"context"
@@ -47,7 +47,7 @@ DELETE R FROM %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID
 )
 
 // finalStates are those of runs that have ended.
-var finalStates = []RunState{Succeeded, Failed, Lost, Cancelled, Skipped}
+var finalStates = []State{Succeeded, Failed, Lost, Cancelled, Skipped}
 
 // cleaning is how far CleanHistory has come.
 type cleaning struct {
@@ -59,14 +59,14 @@ type cleaning struct {
 
 // runWalk is a walk through the finished runs of the app: state by state, in the order of the time they were due.
 type runWalk struct {
-	state   int       // of finalStates
-	at      runCursor // within that state
+	state   int    // of finalStates
+	at      cursor // within that state
 	begun   bool
 	next    int64 // the earliest time, in ms, at which a run seen may be deleted
 	resting int64 // the walk has come to its end, and begins again at this time
 }
 
-type runCursor struct{ available, id int64 }
+type cursor struct{ available, id int64 }
 
 // CleanHistory deletes finished runs that their job keeps no longer, by age (KEEP_FOR) and by number (KEEP_RUNS), in small
 // batches by primary key, and returns how many. One call does a bounded amount of work; the next goes on where it ended.
@@ -151,7 +151,7 @@ func (s *Store) cleanWalk(ctx context.Context, w *runWalk, in runRange, now int6
 // cleanRuns deletes what is to be deleted of the next page, and goes on behind it. It tells whether that was the last one.
 func (s *Store) cleanRuns(ctx context.Context, w *runWalk, in runRange, now int64) (deleted int, ended bool, err error) {
 	if !w.begun {
-		*w = runWalk{begun: true, at: runCursor{in.after, math.MaxInt64}, next: math.MaxInt64}
+		*w = runWalk{begun: true, at: cursor{in.after, math.MaxInt64}, next: math.MaxInt64}
 	}
 	w.at.available = max(w.at.available, in.after)
 	page, err := s.finished(ctx, w, in.until)
@@ -176,9 +176,9 @@ func (s *Store) cleanRuns(ctx context.Context, w *runWalk, in runRange, now int6
 		w.next = now
 	}
 	if len(page) == cleanPage {
-		w.at = runCursor{page[len(page)-1].Available, page[len(page)-1].ID}
+		w.at = cursor{page[len(page)-1].Available, page[len(page)-1].ID}
 	} else {
-		w.state, w.at = w.state+1, runCursor{in.after, math.MaxInt64}
+		w.state, w.at = w.state+1, cursor{in.after, math.MaxInt64}
 		ended = w.state == len(finalStates)
 	}
 	return len(ids) - len(locked), ended, err
@@ -207,7 +207,7 @@ func (s *Store) finished(ctx context.Context, w *runWalk, until int64) (page []f
 }
 
 func (s *Store) deleteRuns(ctx context.Context, ids []int64) (locked []int64, err error) {
-	return s.writeEach(ctx, `QRTZ_RUN`, ids, func(ids []int64) error { return s.byKey(ctx, s.db, deleteRunsSQL, ids) })
+	return s.WriteEach(ctx, `QRTZ_RUN`, ids, func(ids []int64) error { return s.ByKey(ctx, s.db, deleteRunsSQL, ids) })
 }
 
 // cleanByNumber goes on with the jobs that keep a number of runs. It looks at all that they keep, so that it takes some

@@ -1,4 +1,4 @@
-package execute
+package schema
 
 import (
 	"testing"
@@ -44,7 +44,7 @@ func TestValuesSendsOnceWhatIsTheSame(t *testing.T) {
 			[]any{1, 5, 1, 6},
 		},
 	} {
-		table, args := values(c.rows, c.columns...)
+		table, args := Values(c.rows, c.columns...)
 		assert.Equal(t, c.table, table, name)
 		assert.Equal(t, c.args, args, name)
 	}

@@ -1,4 +1,4 @@
-package execute
+package run
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
-
 	"github.com/qrtz-go/qrtz/internal/text"
 	"github.com/qrtz-go/qrtz/schema"
 )
@@ -59,7 +58,7 @@ func (s *Store) freeKeys(ctx context.Context) error {
 		s.keysTo = &after
 	}
 	slices.Sort(stale)
-	_, err := s.writeEach(ctx, `QRTZ_RUN`, stale, func(ids []int64) error { return s.byKey(ctx, s.db, freeKeysSQL, ids) })
+	_, err := s.WriteEach(ctx, `QRTZ_RUN`, stale, func(ids []int64) error { return s.ByKey(ctx, s.db, freeKeysSQL, ids) })
 	return err
 }
 

@@ -1,4 +1,4 @@
-package execute
+package run
 
 import (
 	"cmp"
@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
-
+	"github.com/qrtz-go/qrtz/node"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -51,26 +51,27 @@ SELECT ID FROM QRTZ_RUN
  ORDER BY AVAILABLE_AT, ID LIMIT 1`
 )
 
+// Messages of runs for which an overlap rule left no room.
 const (
-	overlapSkipped = "overlap: another run of the job was going (OVERLAP is SKIP)"
+	OverlapSkipped = "overlap: another run of the job was going (OVERLAP is SKIP)"
 	queueFull      = "overlap: more than %d runs of the job were pending (QUEUE_LIMIT)"
 )
 
-// startExclusive starts those of the runs just claimed, still PENDING, whose job has none going, one of each job, and deals
+// StartExclusive starts those of the runs just claimed, still PENDING, whose job has none going, one of each job, and deals
 // with the others as their job's rule says: they are skipped, or stay PENDING. What is not dealt with because of an error
 // stays PENDING, too.
-func (s *Store) startExclusive(ctx context.Context, who Instance, runs []Run) (done Applied, err error) {
+func (s *Store) StartExclusive(ctx context.Context, who node.Instance, runs []Run) (done Claimed, err error) {
 	if len(runs) == 0 {
 		return done, nil
 	}
-	slices.SortFunc(runs, func(a, b Run) int { return cmp.Or(cmp.Compare(a.JobID, b.JobID), byFireTime(a, b)) })
+	slices.SortFunc(runs, func(a, b Run) int { return cmp.Or(cmp.Compare(a.JobID, b.JobID), ByFireTime(a, b)) })
 	candidates, err := s.firstOfEachJob(ctx, runs)
 	if err != nil {
 		return done, err
 	}
 	for some := range slices.Chunk(candidates, carefulBatch) {
 		won, inDoubt, err := s.tryExclusive(ctx, who, some)
-		done.Runs, done.PendingInDoubt = append(done.Runs, won...), append(done.PendingInDoubt, inDoubt...)
+		done.Runs, done.InDoubt = append(done.Runs, won...), append(done.InDoubt, inDoubt...)
 		if err != nil {
 			return done, err
 		}
@@ -109,7 +110,7 @@ func (s *Store) firstOfEachJob(ctx context.Context, runs []Run) (candidates []Ru
 }
 
 // tryExclusive starts those of some runs, of different jobs, whose job has none going.
-func (s *Store) tryExclusive(ctx context.Context, who Instance, runs []Run) (started []Run, inDoubt []PendingRun, err error) {
+func (s *Store) tryExclusive(ctx context.Context, who node.Instance, runs []Run) (started []Run, inDoubt []PendingRun, err error) {
 	runs = slices.Clone(runs)
 	slices.SortFunc(runs, func(a, b Run) int { return cmp.Compare(a.ID, b.ID) })
 	ids, jobs, rows := make([]int64, len(runs)), make([]int64, len(runs)), make([]any, 0, 2*len(runs))
@@ -124,8 +125,8 @@ func (s *Store) tryExclusive(ctx context.Context, who Instance, runs []Run) (sta
 		clear(ours)
 		p.Exec(freeRunsSQL, ids)
 		p.Exec(busyKeysSQL, jobs)
-		table, args := values(rows, "ID", "FENCE0")
-		args = append(args, who.HostIP, who.ID, token, s.app, who.HostIP, who.ID)
+		table, args := schema.Values(rows, "ID", "FENCE0")
+		args = append(args, who.NodeID, who.ID, token, s.app, who.NodeID, who.ID)
 		p.Exec(fmt.Sprintf(startExclusiveSQL, table), args...)
 		p.Select(func(r *sqlx.Rows) error {
 			var id int64
@@ -138,7 +139,7 @@ func (s *Store) tryExclusive(ctx context.Context, who Instance, runs []Run) (sta
 	for _, r := range runs {
 		switch {
 		case errors.Is(err, schema.ErrCommitUnknown):
-			inDoubt = append(inDoubt, PendingRun{ID: r.ID, JobID: r.JobID, Class: r.Class, fence: r.Fence, token: token, ownData: r.ownData})
+			inDoubt = append(inDoubt, PendingRun{ID: r.ID, JobID: r.JobID, Class: r.Class, Fence: r.Fence, Token: token, OwnData: r.OwnData})
 		case err == nil && ours[r.ID]:
 			r.Token = token
 			started = append(started, r)
@@ -162,7 +163,7 @@ func (s *Store) firstInLine(ctx context.Context, jobID, runID int64) (bool, erro
 // leaveOverlapping does with a run that found no room what its job's rule says.
 func (s *Store) leaveOverlapping(ctx context.Context, run Run) ([]SkippedFire, error) {
 	if run.Options.Overlap == OverlapSkip {
-		return s.skip(ctx, run, overlapSkipped)
+		return s.skip(ctx, run, OverlapSkipped)
 	}
 	var surplus []struct {
 		ID        int64  `db:"ID"`

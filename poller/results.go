@@ -1,4 +1,4 @@
-package execute
+package poller
 
 import (
 	"context"
@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/qrtz-go/qrtz/internal/outage"
 	"github.com/qrtz-go/qrtz/internal/text"
+	"github.com/qrtz-go/qrtz/run"
+	"github.com/rs/zerolog"
 )
 
 const (
@@ -29,24 +29,24 @@ const (
 // Results collects the results of runs and writes them in batches. What cannot be written is kept
 // until the database is back. Those whose rows another transaction holds are tried again beside the others.
 type Results struct {
-	complete func(context.Context, []Result) (Completed, error)
+	complete func(context.Context, []run.Result) (run.Completed, error)
 	log      zerolog.Logger
 
 	full chan struct{} // a batch is full
 
 	mu      sync.Mutex
-	waiting []Result
-	locked  []Result // whose rows another transaction holds
-	said    bool     // that there are such
+	waiting []run.Result
+	locked  []run.Result // whose rows another transaction holds
+	said    bool         // that there are such
 }
 
 // NewResults returns a collector that writes with complete.
-func NewResults(complete func(context.Context, []Result) (Completed, error), log zerolog.Logger) *Results {
+func NewResults(complete func(context.Context, []run.Result) (run.Completed, error), log zerolog.Logger) *Results {
 	return &Results{complete: complete, log: log, full: make(chan struct{}, 1)}
 }
 
 // Add takes a result to be written, if its run has a row. It never blocks.
-func (r *Results) Add(result Result) {
+func (r *Results) Add(result run.Result) {
 	if result.Run.ID == 0 {
 		return
 	}
@@ -167,7 +167,7 @@ func (r *Results) flush(ctx context.Context) (wrote bool, err error) {
 }
 
 // write writes a batch and says what became of it. What is locked is kept for retryLocked.
-func (r *Results) write(ctx context.Context, batch []Result) (Completed, error) {
+func (r *Results) write(ctx context.Context, batch []run.Result) (run.Completed, error) {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	done, err := r.complete(ctx, batch)
@@ -183,7 +183,7 @@ func (r *Results) write(ctx context.Context, batch []Result) (Completed, error) 
 }
 
 // sayRefused logs each run whose result is lost, and of those that are stored in part the first.
-func (r *Results) sayRefused(refused []Refused) {
+func (r *Results) sayRefused(refused []run.Refused) {
 	stored := 0
 	for _, f := range refused {
 		if f.Stored {
@@ -203,7 +203,7 @@ func (r *Results) sayRefused(refused []Refused) {
 	}
 }
 
-func (r *Results) take() []Result {
+func (r *Results) take() []run.Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := min(len(r.waiting), flushBatch)
@@ -212,7 +212,7 @@ func (r *Results) take() []Result {
 	return batch
 }
 
-func (r *Results) putBack(batch []Result) {
+func (r *Results) putBack(batch []run.Result) {
 	if len(batch) == 0 {
 		return
 	}
@@ -221,7 +221,7 @@ func (r *Results) putBack(batch []Result) {
 	r.waiting = append(batch, r.waiting...)
 }
 
-func (r *Results) takeLocked() []Result {
+func (r *Results) takeLocked() []run.Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	some := r.locked
@@ -233,7 +233,7 @@ func (r *Results) takeLocked() []Result {
 }
 
 // keepLocked keeps results for later, and tells whether that is worth a word in the log.
-func (r *Results) keepLocked(some []Result) (first bool) {
+func (r *Results) keepLocked(some []run.Result) (first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(some) == 0 {

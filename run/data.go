@@ -1,4 +1,4 @@
-package execute
+package run
 
 import (
 	"context"
@@ -13,7 +13,7 @@ const (
 	runDataColumns = `IF(LENGTH(COALESCE(R.JOB_DATA, J.JOB_DATA)) <= 65536, COALESCE(R.JOB_DATA, J.JOB_DATA), NULL) AS DATA,
        COALESCE(LENGTH(COALESCE(R.JOB_DATA, J.JOB_DATA)), 0) AS DATA_SIZE`
 
-	jobDataColumns = `IF(LENGTH(J.JOB_DATA) <= 65536, J.JOB_DATA, NULL) AS DATA, COALESCE(LENGTH(J.JOB_DATA), 0) AS DATA_SIZE`
+	JobDataColumns = `IF(LENGTH(J.JOB_DATA) <= 65536, J.JOB_DATA, NULL) AS DATA, COALESCE(LENGTH(J.JOB_DATA), 0) AS DATA_SIZE`
 )
 
 // Unread tells whether the run has data that did not come with its claim.

@@ -1,4 +1,4 @@
-package execute
+package run
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
-
 	"github.com/qrtz-go/qrtz/internal/text"
 	"github.com/qrtz-go/qrtz/schema"
 )
@@ -18,7 +17,8 @@ const (
 	// MaxMessage is how many bytes of a run's message are kept.
 	MaxMessage = 8 << 10
 
-	maxAttempt = 2_000_000_000 // the greatest that the table takes
+	// MaxAttempt is the greatest ATTEMPT that the table takes.
+	MaxAttempt = 2_000_000_000
 
 	completeBatch = 500
 	completeBytes = 512 << 10 // of messages, in one statement
@@ -48,7 +48,7 @@ func (s *Store) Complete(ctx context.Context, results []Result) (done Completed,
 		if r.Run.ID == 0 {
 			continue // it has no row
 		}
-		if r.Run.Attempt >= maxAttempt && !r.RetryAt.IsZero() {
+		if r.Run.Attempt >= MaxAttempt && !r.RetryAt.IsZero() {
 			r = r.withoutRetry("ATTEMPT is at its limit")
 		}
 		byKind[r.kind()] = append(byKind[r.kind()], r)
@@ -58,7 +58,7 @@ func (s *Store) Complete(ctx context.Context, results []Result) (done Completed,
 		id:    func(r Result) int64 { return r.Run.ID },
 		write: func(ctx context.Context, some []Result) error {
 			n, err := s.write(ctx, some)
-			if err == nil && !slices.ContainsFunc(some, func(r Result) bool { return r.tried }) {
+			if err == nil && !slices.ContainsFunc(some, func(r Result) bool { return r.Tried }) {
 				done.Late += len(some) - n
 			}
 			return err
@@ -86,13 +86,13 @@ func (s *Store) Complete(ctx context.Context, results []Result) (done Completed,
 	}
 	for _, some := range byKind {
 		slices.SortFunc(some, func(a, b Result) int { return cmp.Compare(a.Run.ID, b.Run.ID) })
-		for _, batch := range bounded(some) {
+		for _, batch := range Bounded(some) {
 			left := batch
 			if err == nil {
 				left, err = w.batch(ctx, batch)
 			}
 			for _, r := range left {
-				r.tried = true
+				r.Tried = true
 				done.Left = append(done.Left, r)
 			}
 		}
@@ -103,14 +103,14 @@ func (s *Store) Complete(ctx context.Context, results []Result) (done Completed,
 	return done, nil
 }
 
-// bounded splits results into batches that a packet holds with room to spare, and whose rows have little data.
-func bounded(results []Result) (batches [][]Result) {
+// Bounded splits results into batches that a packet holds with room to spare, and whose rows have little data.
+func Bounded(results []Result) (batches [][]Result) {
 	begin, bytes, data := 0, 0, int64(0)
 	for i, r := range results {
-		if i > begin && (i-begin == completeBatch || bytes+len(r.Message) > completeBytes || data+r.Run.ownData > packetData) {
+		if i > begin && (i-begin == completeBatch || bytes+len(r.Message) > completeBytes || data+r.Run.OwnData > PacketData) {
 			batches, begin, bytes, data = append(batches, results[begin:i:i]), i, 0, 0
 		}
-		bytes, data = bytes+min(len(r.Message), MaxMessage), data+r.Run.ownData
+		bytes, data = bytes+min(len(r.Message), MaxMessage), data+r.Run.OwnData
 	}
 	if begin < len(results) {
 		batches = append(batches, results[begin:])
@@ -220,12 +220,12 @@ func (s *Store) finish(results []Result) (query string, args []any) {
 		rows = append(rows, r.Run.ID, r.Run.Instance, r.Run.Fence, r.State, r.Started.UnixMilli(), r.Finished.UnixMilli(),
 			message(r.Message), percent(r.Progress))
 	}
-	table, args := values(rows, "ID", "HOLDER", "CLAIM", "STATE1", "STARTED", "FINISHED", "MESSAGE1", "PERCENT")
+	table, args := schema.Values(rows, "ID", "HOLDER", "CLAIM", "STATE1", "STARTED", "FINISHED", "MESSAGE1", "PERCENT")
 	return fmt.Sprintf(finishSQL, table), args
 }
 
 func message(m string) sql.NullString {
-	return sql.NullString{String: clip(m, MaxMessage), Valid: m != ""}
+	return sql.NullString{String: text.Clip(m, MaxMessage), Valid: m != ""}
 }
 
 func percent(p int) sql.NullInt64 { return sql.NullInt64{Int64: int64(p), Valid: p >= 0} }
@@ -243,7 +243,7 @@ func claimsOf(results []Result) (table string, args []any) {
 	for _, r := range results {
 		rows = append(rows, r.Run.ID, r.Run.Instance, r.Run.Fence)
 	}
-	return values(rows, "ID", "HOLDER", "CLAIM")
+	return schema.Values(rows, "ID", "HOLDER", "CLAIM")
 }
 
 const (
@@ -281,7 +281,7 @@ func (s *Store) retry(ctx context.Context, results []Result) (done int, err erro
 		}
 		table, args := claimsOf(results)
 		p.Select(count, fmt.Sprintf(lockHeldSQL, table), args...)
-		table, args = values(next, "ID", "HOLDER", "CLAIM", "AVAILABLE")
+		table, args = schema.Values(next, "ID", "HOLDER", "CLAIM", "AVAILABLE")
 		p.Exec(fmt.Sprintf(retrySQL, table), args...)
 		if len(keep) > 0 {
 			query, args := s.finish(keep)

@@ -1,4 +1,4 @@
-package execute
+package run
 
 import (
 	"context"
@@ -13,8 +13,8 @@ SELECT T.trx_mysql_thread_id AS THREAD, TIMESTAMPDIFF(SECOND, T.trx_started, NOW
   FROM information_schema.INNODB_TRX T LEFT JOIN information_schema.PROCESSLIST P ON P.ID = T.trx_mysql_thread_id
  WHERE T.trx_rows_locked > 0 AND T.trx_started < NOW() - INTERVAL 1 SECOND ORDER BY T.trx_started LIMIT 3`
 
-// blockers names, as far as the server tells, who holds locks that this process waits for in vain.
-func (s *Store) blockers(ctx context.Context) string {
+// Blockers names, as far as the server tells, who holds locks that this process waits for in vain.
+func (s *Store) Blockers(ctx context.Context) string {
 	var open []struct {
 		Thread  int64  `db:"THREAD"`
 		Seconds int64  `db:"SECONDS"`

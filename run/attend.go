@@ -1,4 +1,4 @@
-package execute
+package run
 
 import (
 	"cmp"
@@ -71,7 +71,7 @@ func (s *Store) writeNews(ctx context.Context, news []Underway) error {
 	for _, u := range news {
 		rows = append(rows, u.Run.ID, u.Run.Instance, u.Run.Fence, u.Started.UnixMilli(), percent(u.Progress), message(u.Message))
 	}
-	table, args := values(rows, "ID", "HOLDER", "CLAIM", "STARTED", "PERCENT", "MESSAGE1")
+	table, args := schema.Values(rows, "ID", "HOLDER", "CLAIM", "STARTED", "PERCENT", "MESSAGE1")
 	_, err := s.db.ExecOnce(ctx, fmt.Sprintf(attendSQL, table), args...)
 	return err
 }

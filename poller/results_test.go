@@ -1,4 +1,4 @@
-package execute
+package poller
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/qrtz-go/qrtz/run"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 )
@@ -24,28 +25,28 @@ type writer struct {
 	locked  []int64 // runs whose rows are
 	refused []int64
 	calls   int
-	batches [][]Result
+	batches [][]run.Result
 }
 
-func (w *writer) complete(ctx context.Context, batch []Result) (Completed, error) {
+func (w *writer) complete(ctx context.Context, batch []run.Result) (run.Completed, error) {
 	if w.hangs {
 		<-ctx.Done()
-		return Completed{Left: batch}, ctx.Err()
+		return run.Completed{Left: batch}, ctx.Err()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls++
 	if w.away {
-		return Completed{Left: batch}, errors.New("away")
+		return run.Completed{Left: batch}, errors.New("away")
 	}
-	done := Completed{Late: w.late}
-	var written []Result
+	done := run.Completed{Late: w.late}
+	var written []run.Result
 	for _, r := range batch {
 		switch {
 		case slices.Contains(w.locked, r.Run.ID):
 			done.Locked = append(done.Locked, r)
 		case slices.Contains(w.refused, r.Run.ID):
-			done.Refused = append(done.Refused, Refused{Run: r.Run, Err: errors.New("Error 1366")})
+			done.Refused = append(done.Refused, run.Refused{Run: r.Run, Err: errors.New("Error 1366")})
 		default:
 			written = append(written, r)
 		}
@@ -86,12 +87,6 @@ func (w *writer) written() (ids []int64) {
 	return ids
 }
 
-// rest lets time pass, and everything settle.
-func rest(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
-
 // collecting runs a test with a collector, which is stopped by the function.
 func collecting(t *testing.T, test func(t *testing.T, w *writer, r *Results, stop func(), log *bytes.Buffer)) {
 	t.Helper()
@@ -110,7 +105,7 @@ func collecting(t *testing.T, test func(t *testing.T, w *writer, r *Results, sto
 
 func add(r *Results, from, n int) {
 	for i := range n {
-		r.Add(Result{Run: Run{ID: int64(from + i)}})
+		r.Add(run.Result{Run: run.Run{ID: int64(from + i)}})
 	}
 }
 
@@ -130,7 +125,7 @@ func TestResultsAreWrittenInBatches(t *testing.T) {
 		require.Len(t, w.written(), flushBatch+10)
 
 		add(r, 1000, 1)
-		r.Add(Result{}) // a run without a row: nothing to write
+		r.Add(run.Result{}) // a run without a row: nothing to write
 		stop()
 		require.Len(t, w.written(), flushBatch+11, "what is left is written at the end")
 	})

@@ -1,4 +1,4 @@
-package execute
+package run
 
 import (
 	"errors"
@@ -51,8 +51,8 @@ func (o Options) Validate() error {
 		}
 	}
 	overlaps, histories := []Overlap{OverlapAllow, OverlapSkip, OverlapQueue}, []History{HistoryAll, HistoryFailed, HistoryNone}
-	refuse(!slices.Contains(overlaps, o.Overlap), "overlap %q: want one of %s", o.Overlap, join(overlaps))
-	refuse(!slices.Contains(histories, o.History), "history %q: want one of %s", o.History, join(histories))
+	refuse(!slices.Contains(overlaps, o.Overlap), "overlap %q: want one of %s", o.Overlap, Join(overlaps))
+	refuse(!slices.Contains(histories, o.History), "history %q: want one of %s", o.History, Join(histories))
 	refuse(o.QueueLimit < 1, "QueueLimit (%d) must be at least 1", o.QueueLimit)
 	refuse(o.Timeout < 0, "Timeout (%s) must not be negative", o.Timeout)
 	refuse(o.Attempts < 1, "Attempts (%d) must be at least 1", o.Attempts)
@@ -69,19 +69,19 @@ func (o Options) Validate() error {
 // exclusive tells whether only one run of the job may go at a time.
 func (o Options) exclusive() bool { return o.Overlap != OverlapAllow }
 
-// writesRow tells whether a run has a row while it goes.
-func (o Options) writesRow() bool {
+// WritesRow tells whether a run has a row while it goes.
+func (o Options) WritesRow() bool {
 	return o.History != HistoryNone || o.exclusive() || o.Recovery || o.Attempts > 1
 }
 
-// withoutRow are the options of a run that has no row: what needs one is off.
-func (o Options) withoutRow() Options {
+// WithoutRow are the options of a run that has no row: what needs one is off.
+func (o Options) WithoutRow() Options {
 	o.History, o.Overlap, o.Recovery, o.Attempts = HistoryNone, OverlapAllow, false, 1
 	return o
 }
 
 // keeps tells whether a run that ended so stays on record.
-func (o Options) keeps(state RunState) bool {
+func (o Options) keeps(state State) bool {
 	return o.History == HistoryAll || o.History == HistoryFailed && state != Succeeded
 }
 
@@ -96,11 +96,11 @@ func (o Options) RetryIn(attempt int) time.Duration {
 	return pause - fifth + rand.N(2*fifth+1)
 }
 
-// optionColumns are those of QRTZ_JOB, as optionRow reads them.
-const optionColumns = `J.RECOVERY <> 0 AS RECOVERY, J.OVERLAP, J.QUEUE_LIMIT, J.RUN_TIMEOUT, J.ATTEMPTS, J.BACKOFF, J.MAX_BACKOFF, J.HISTORY, J.KEEP_FOR, J.KEEP_RUNS`
+// OptionColumns are those of QRTZ_JOB, as optionRow reads them.
+const OptionColumns = `J.RECOVERY <> 0 AS RECOVERY, J.OVERLAP, J.QUEUE_LIMIT, J.RUN_TIMEOUT, J.ATTEMPTS, J.BACKOFF, J.MAX_BACKOFF, J.HISTORY, J.KEEP_FOR, J.KEEP_RUNS`
 
-// optionRow are the options as columns; pointers, since a job may have been deleted under its run.
-type optionRow struct {
+// OptionRow are the options as columns; pointers, since a job may have been deleted under its run.
+type OptionRow struct {
 	Recovery   *bool    `db:"RECOVERY"`
 	Overlap    *Overlap `db:"OVERLAP"`
 	QueueLimit *int     `db:"QUEUE_LIMIT"`
@@ -113,19 +113,20 @@ type optionRow struct {
 	KeepRuns   *int     `db:"KEEP_RUNS"`
 }
 
-func (r optionRow) options() Options {
+// Options are the options that the columns say.
+func (r OptionRow) Options() Options {
 	if r.Overlap == nil {
 		return Defaults() // its job is gone
 	}
 	return Options{
 		Recovery: *r.Recovery, Overlap: *r.Overlap, QueueLimit: max(*r.QueueLimit, 0),
-		Timeout: fromColumn(*r.Timeout), Attempts: *r.Attempts, Backoff: fromColumn(*r.Backoff), MaxBackoff: fromColumn(*r.MaxBackoff),
-		History: *r.History, KeepFor: fromColumn(*r.KeepFor), KeepRuns: *r.KeepRuns,
+		Timeout: FromColumn(*r.Timeout), Attempts: *r.Attempts, Backoff: FromColumn(*r.Backoff), MaxBackoff: FromColumn(*r.MaxBackoff),
+		History: *r.History, KeepFor: FromColumn(*r.KeepFor), KeepRuns: *r.KeepRuns,
 	}
 }
 
-// columns are the values of optionColumns, in their order.
-func (o Options) columns() []any {
+// Columns are the values of optionColumns, in their order.
+func (o Options) Columns() []any {
 	return []any{
 		o.Recovery, o.Overlap, o.QueueLimit, o.Timeout.Milliseconds(), o.Attempts, o.Backoff.Milliseconds(), o.MaxBackoff.Milliseconds(),
 		o.History, o.KeepFor.Milliseconds(), o.KeepRuns,
@@ -140,8 +141,8 @@ func Defaults() Options {
 	}
 }
 
-// fromColumn bounds what a person may have typed to what a Duration holds with room to spare: 0 to 100 years.
-func fromColumn(ms int64) time.Duration {
+// FromColumn bounds what a person may have typed to what a Duration holds with room to spare: 0 to 100 years.
+func FromColumn(ms int64) time.Duration {
 	const century = 100 * 365 * 24 * time.Hour
 	return time.Duration(min(max(ms, 0), century.Milliseconds())) * time.Millisecond
 }

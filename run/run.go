@@ -1,8 +1,10 @@
-package execute
+package run
 
 import (
 	"database/sql"
 	"time"
+
+	"github.com/qrtz-go/qrtz/node"
 )
 
 // Run is one attempt to carry out a fire, claimed by us and ours to finish.
@@ -21,24 +23,24 @@ type Run struct {
 	Instance  int64 // that claimed it
 	Token     int64 // CLAIM_TOKEN of the claim that won it
 
-	ownData int64 // bytes of data in its own row
+	OwnData int64 // bytes of data in its own row
 }
 
 // Result is how a run ended.
 type Result struct {
 	Run               Run
-	State             RunState
+	State             State
 	Started, Finished time.Time
 	Message           string    // the error of a failed run, or what its handler left
 	Progress          int       // in percent; below 0 if the handler never said
 	RetryAt           time.Time // when to try again; zero for never
 
-	tried bool // it may have been written already, by a statement that got no answer
+	Tried bool // it may have been written already, by a statement that got no answer
 	held  bool // another transaction held its row when it was last tried
 }
 
-// runRow is a run as columns.
-type runRow struct {
+// row is a run as columns.
+type row struct {
 	ID        int64          `db:"ID"`
 	JobID     int64          `db:"JOB_ID"`
 	ExecuteID sql.NullInt64  `db:"EXECUTE_ID"`
@@ -50,16 +52,16 @@ type runRow struct {
 	Attempt   int            `db:"ATTEMPT"`
 	Recovers  sql.NullInt64  `db:"RECOVERS"`
 	Fence     int64          `db:"FENCE"`
-	optionRow
+	OptionRow
 }
 
 const runColumns = `R.ID, R.JOB_ID, R.EXECUTE_ID, J.JOB_CLASS, R.FIRE_TIME, R.ATTEMPT, R.RECOVERS, R.FENCE, ` + runDataColumns + `,
        COALESCE(LENGTH(R.JOB_DATA), 0) AS OWN_DATA,
-       ` + optionColumns
+       ` + OptionColumns
 
-func (r runRow) run(who Instance) Run {
+func (r row) run(who node.Instance) Run {
 	return Run{
-		ID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID.Int64, Class: r.Class.String, Data: r.Data, DataSize: r.DataSize, Options: r.options(),
-		FireTime: time.UnixMilli(r.FireTime), Attempt: r.Attempt, Recovers: r.Recovers.Int64, Fence: r.Fence, Instance: who.ID, ownData: r.OwnData,
+		ID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID.Int64, Class: r.Class.String, Data: r.Data, DataSize: r.DataSize, Options: r.Options(),
+		FireTime: time.UnixMilli(r.FireTime), Attempt: r.Attempt, Recovers: r.Recovers.Int64, Fence: r.Fence, Instance: who.ID, OwnData: r.OwnData,
 	}
 }

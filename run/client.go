@@ -1,4 +1,4 @@
-package execute
+package run
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
-
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -38,29 +37,33 @@ func (s *Store) Enqueue(ctx context.Context, tx *sqlx.Tx, jobID int64, data []by
 	return done.LastInsertId()
 }
 
+// What CancelPendingOf looks for: the pending runs of a job, or of an execute.
 const (
-	pendingOfJobSQL     = `SELECT ID FROM QRTZ_RUN WHERE JOB_ID = ? AND APPLICATION = ? AND STATE = 'PENDING' AND ID > ? ORDER BY ID LIMIT ?`
-	pendingOfExecuteSQL = `SELECT ID FROM QRTZ_RUN WHERE EXECUTE_ID = ? AND APPLICATION = ? AND STATE = 'PENDING' AND ID > ? ORDER BY ID LIMIT ?`
+	PendingOfJobSQL     = `SELECT ID FROM QRTZ_RUN WHERE JOB_ID = ? AND APPLICATION = ? AND STATE = 'PENDING' AND ID > ? ORDER BY ID LIMIT ?`
+	PendingOfExecuteSQL = `SELECT ID FROM QRTZ_RUN WHERE EXECUTE_ID = ? AND APPLICATION = ? AND STATE = 'PENDING' AND ID > ? ORDER BY ID LIMIT ?`
+)
 
-	cancelPendingOfSQL = `
+const cancelPendingOfSQL = `
 UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID
    SET R.STATE = 'CANCELLED', R.FINISHED_AT = ?, R.MESSAGE = ? WHERE R.STATE = 'PENDING'`
 
-	jobDeleted      = "its job was deleted"
-	scheduleDeleted = "its schedule was deleted"
+// Why such a run was cancelled.
+const (
+	JobDeleted      = "its job was deleted"
+	ScheduleDeleted = "its schedule was deleted"
 )
 
-// cancelPendingOf cancels the PENDING runs of a job or of an execute, as query says. It looks for them without locks and
+// CancelPendingOf cancels the PENDING runs of a job or of an execute, as query says. It looks for them without locks and
 // writes by primary key: at REPEATABLE READ, which the caller's transaction may have, an UPDATE by job would lock all that
 // it looks at, and the gaps beside them, in which other apps' runs are.
-func (s *Store) cancelPendingOf(ctx context.Context, tx *sqlx.Tx, now time.Time, query string, id int64, why string) error {
+func (s *Store) CancelPendingOf(ctx context.Context, tx *sqlx.Tx, now time.Time, query string, id int64, why string) error {
 	for after := int64(math.MinInt64); ; {
 		var ids []int64
 		err := s.db.On(tx).Select(ctx, &ids, query, id, s.app, after, cleanPage)
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		if err := s.byKey(ctx, s.db.On(tx), cancelPendingOfSQL, ids, now.UnixMilli(), why); err != nil {
+		if err := s.ByKey(ctx, s.db.On(tx), cancelPendingOfSQL, ids, now.UnixMilli(), why); err != nil {
 			return err
 		}
 		after = ids[len(ids)-1]
@@ -93,7 +96,7 @@ func (s *Store) Cancel(ctx context.Context, tx *sqlx.Tx, now time.Time, runID in
 	return err
 }
 
-func (s *Store) lockRun(ctx context.Context, tx *sqlx.Tx, runID int64) (state RunState, err error) {
+func (s *Store) lockRun(ctx context.Context, tx *sqlx.Tx, runID int64) (state State, err error) {
 	err = s.db.On(tx).Get(ctx, &state, lockRunSQL, runID, s.app)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", fmt.Errorf("%w: app %q has no run %d on record", ErrNotFound, s.app, runID)

@@ -1,4 +1,4 @@
-package execute
+package run
 
 import (
 	"context"
@@ -79,7 +79,8 @@ func (w *rowwise[T]) around(ctx context.Context, rows []T) (left []T, err error)
 	return w.do(ctx, free)
 }
 
-const unlockedSQL = `SELECT ID FROM QRTZ_RUN FORCE INDEX (PRIMARY) WHERE ID IN (?) ORDER BY ID FOR UPDATE SKIP LOCKED`
+// UnlockedSQL reads which of some runs no other transaction has locked.
+const UnlockedSQL = `SELECT ID FROM QRTZ_RUN FORCE INDEX (PRIMARY) WHERE ID IN (?) ORDER BY ID FOR UPDATE SKIP LOCKED`
 
 // unlocked tells the rows that nobody holds from the others. Rows that are gone count as held.
 func (w *rowwise[T]) unlocked(ctx context.Context, rows []T) (free, held []T, err error) {
@@ -88,7 +89,7 @@ func (w *rowwise[T]) unlocked(ctx context.Context, rows []T) (free, held []T, er
 		ids[i] = w.id(row)
 	}
 	var unlocked []int64
-	if err := w.store.db.Select(ctx, &unlocked, unlockedSQL, ids); err != nil {
+	if err := w.store.db.Select(ctx, &unlocked, UnlockedSQL, ids); err != nil {
 		return nil, nil, err
 	}
 	is := make(map[int64]bool, len(unlocked))

@@ -1,4 +1,4 @@
-package execute
+package run
 
 import (
 	"cmp"
@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
-
 	"github.com/qrtz-go/qrtz/internal/text"
+	"github.com/qrtz-go/qrtz/node"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -42,9 +42,9 @@ type PendingRun struct {
 	Cancelled   bool // it is to be ended, not started
 
 	execute sql.NullInt64
-	fence   int64 // as it was read
-	token   int64 // the CLAIM_TOKEN of the latest attempt to claim it
-	ownData int64 // bytes of data in its own row, as of that attempt
+	Fence   int64 // as it was read
+	Token   int64 // the CLAIM_TOKEN of the latest attempt to claim it
+	OwnData int64 // bytes of data in its own row, as of that attempt
 }
 
 type pendingRow struct {
@@ -95,7 +95,7 @@ func (s *Store) Pending(ctx context.Context, classes []string, now time.Time, li
 func (r pendingRow) run() PendingRun {
 	return PendingRun{
 		ID: r.ID, JobID: r.JobID, Class: r.Class, AvailableAt: time.UnixMilli(r.AvailableAt),
-		Exclusive: r.Exclusive, Cancelled: r.Cancelled, execute: r.ExecuteID, fence: r.Fence,
+		Exclusive: r.Exclusive, Cancelled: r.Cancelled, execute: r.ExecuteID, Fence: r.Fence,
 	}
 }
 
@@ -163,10 +163,11 @@ UPDATE QRTZ_RUN SET STATE = 'CANCELLED', FINISHED_AT = ` + schema.NowMillisSQL +
 
 // Claimed is what became of a claim of pending runs.
 type Claimed struct {
-	Runs    []Run        // ours to start, in order of fire time
-	InDoubt []PendingRun // the COMMIT of their claim got no answer; HandBackPending gives them up
-	Refused []Refused    // the server takes no claim of them, for what stands in their rows; they have FAILED
-	Clock   ClockReading
+	Runs    []Run         // ours to start, in order of fire time
+	InDoubt []PendingRun  // the COMMIT of their claim got no answer; HandBackPending gives them up
+	Skipped []SkippedFire // of jobs whose overlap rule left no room
+	Refused []Refused     // the server takes no claim of them, for what stands in their rows; they have FAILED
+	Clock   schema.ClockReading
 }
 
 func (c *Claimed) add(more Claimed) {
@@ -179,7 +180,7 @@ func (c *Claimed) add(more Claimed) {
 // ClaimPending wins the pending runs it can. As with Claim, what others won, hold locked or have changed is missing from the
 // result; so is a run that must be the only one of its job while another goes. Those that somebody has asked to be
 // cancelled end as CANCELLED. What takes longer than claimFor is left for the next claim.
-func (s *Store) ClaimPending(ctx context.Context, who Instance, runs []PendingRun) (all Claimed, err error) {
+func (s *Store) ClaimPending(ctx context.Context, who node.Instance, runs []PendingRun) (all Claimed, err error) {
 	if err := s.dropCancelled(ctx, runs); err != nil {
 		return all, fmt.Errorf("claim pending runs: %w", err)
 	}
@@ -188,13 +189,13 @@ func (s *Store) ClaimPending(ctx context.Context, who Instance, runs []PendingRu
 	id := func(r PendingRun) int64 { return r.ID }
 	err = lightBatches(ctx, s, runs, id, claimFor, func(some []PendingRun, sizes map[int64]int64) error {
 		for i := range some {
-			some[i].ownData = sizes[some[i].ID]
+			some[i].OwnData = sizes[some[i].ID]
 		}
 		claimed, err := s.claimPendingApart(ctx, who, some)
 		all.add(claimed)
 		return err
 	})
-	slices.SortFunc(all.Runs, byFireTime)
+	slices.SortFunc(all.Runs, ByFireTime)
 	if err != nil {
 		return all, fmt.Errorf("claim pending runs: %w", err)
 	}
@@ -203,7 +204,7 @@ func (s *Store) ClaimPending(ctx context.Context, who Instance, runs []PendingRu
 
 // claimPendingApart finds the runs that the server refuses for what stands in their rows. They end, since they could be
 // claimed by nobody else either.
-func (s *Store) claimPendingApart(ctx context.Context, who Instance, runs []PendingRun) (Claimed, error) {
+func (s *Store) claimPendingApart(ctx context.Context, who node.Instance, runs []PendingRun) (Claimed, error) {
 	claimed, err := s.claimPendingPacket(ctx, who, runs)
 	switch {
 	case !schema.RowFault(err):
@@ -242,24 +243,24 @@ func (s *Store) dropCancelled(ctx context.Context, runs []PendingRun) error {
 	return s.db.Write(ctx, dropCancelledSQL, ids)
 }
 
-func (s *Store) claimPendingPacket(ctx context.Context, who Instance, runs []PendingRun) (claimed Claimed, err error) {
+func (s *Store) claimPendingPacket(ctx context.Context, who node.Instance, runs []PendingRun) (claimed Claimed, err error) {
 	ids, rows := make([]int64, len(runs)), make([]any, 0, 3*len(runs))
 	executes := []int64{0} // IN () is no SQL
 	for i, r := range runs {
 		ids[i] = r.ID
-		rows = append(rows, r.ID, r.fence, sql.NullInt64{Int64: r.JobID, Valid: r.Exclusive})
+		rows = append(rows, r.ID, r.Fence, sql.NullInt64{Int64: r.JobID, Valid: r.Exclusive})
 		if r.execute.Valid {
 			executes = append(executes, r.execute.Int64)
 		}
 	}
 	slices.Sort(executes)
-	table, args := values(rows, "ID", "FENCE0", "KEY1")
-	guard := []any{s.app, who.HostIP, who.ID}
+	table, args := schema.Values(rows, "ID", "FENCE0", "KEY1")
+	guard := []any{s.app, who.NodeID, who.ID}
 	err = s.db.InPacket(ctx, func(p *schema.Packet) error {
-		claimed = Claimed{Clock: ClockReading{Sent: time.Now()}}
+		claimed = Claimed{Clock: schema.ClockReading{Sent: time.Now()}}
 		token := rand.Int64()
 		for i := range runs {
-			runs[i].token = token
+			runs[i].Token = token
 		}
 		p.Exec(freeRunsSQL, ids)
 		p.Exec(freeExecutesSQL, executes)
@@ -267,12 +268,12 @@ func (s *Store) claimPendingPacket(ctx context.Context, who Instance, runs []Pen
 		if len(executes) > 1 {
 			p.Exec(fmt.Sprintf(raiseFencesSQL, table), slices.Concat(args, guard)...)
 		}
-		p.Exec(fmt.Sprintf(claimPendingSQL, table), slices.Concat(args, []any{who.HostIP, who.ID, token}, guard)...)
-		p.Then(claimed.Clock.scan, `SELECT `+schema.NowSQL)
+		p.Exec(fmt.Sprintf(claimPendingSQL, table), slices.Concat(args, []any{who.NodeID, who.ID, token}, guard)...)
+		p.Then(claimed.Clock.Scan, `SELECT `+schema.NowSQL)
 		p.Then(func(r *sqlx.Rows) error {
-			var row runRow
-			err := r.StructScan(&row)
-			run := row.run(who)
+			var found row
+			err := r.StructScan(&found)
+			run := found.run(who)
 			run.Token = token
 			claimed.Runs = append(claimed.Runs, run)
 			return err
@@ -283,7 +284,7 @@ func (s *Store) claimPendingPacket(ctx context.Context, who Instance, runs []Pen
 	case errors.Is(err, schema.ErrCommitUnknown):
 		return Claimed{InDoubt: runs}, err
 	case schema.Locked(err):
-		return Claimed{}, fmt.Errorf("the row of the app or of this node, or the end of QRTZ_RUN, is locked%s: %w", s.blockers(ctx), err)
+		return Claimed{}, fmt.Errorf("the row of the app or of this node, or the end of QRTZ_RUN, is locked%s: %w", s.Blockers(ctx), err)
 	default:
 		return claimed, err
 	}

@@ -1,4 +1,4 @@
-package execute
+package run
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 	"github.com/qrtz-go/qrtz/schema"
 )
 
-// writeEach writes rows of a table by primary key, in one statement if it can. Rows that somebody else has locked are
+// WriteEach writes rows of a table by primary key, in one statement if it can. Rows that somebody else has locked are
 // left as they are and returned; rows whose own values the server refuses are named in the error, and the others are
 // written all the same.
-func (s *Store) writeEach(ctx context.Context, table string, ids []int64, write func(ids []int64) error) (locked []int64, err error) {
+func (s *Store) WriteEach(ctx context.Context, table string, ids []int64, write func(ids []int64) error) (locked []int64, err error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -36,8 +36,8 @@ func (s *Store) writeEach(ctx context.Context, table string, ids []int64, write 
 
 func (s *Store) writeHalves(ctx context.Context, table string, ids []int64, write func(ids []int64) error) (locked []int64, err error) {
 	half := len(ids) / 2
-	some, err := s.writeEach(ctx, table, ids[:half], write)
-	more, err2 := s.writeEach(ctx, table, ids[half:], write)
+	some, err := s.WriteEach(ctx, table, ids[:half], write)
+	more, err2 := s.WriteEach(ctx, table, ids[half:], write)
 	return append(some, more...), errors.Join(err, err2)
 }
 
@@ -48,7 +48,7 @@ func (s *Store) writeUnlocked(ctx context.Context, table string, ids []int64, wr
 		return ids, nil
 	}
 	var free []int64
-	rows, args := values(anys(ids), "ID")
+	rows, args := schema.Values(Anys(ids), "ID")
 	query := `SELECT R.ID FROM ` + rows + ` V STRAIGHT_JOIN ` + table + ` R FORCE INDEX (PRIMARY) ON R.ID = V.ID FOR UPDATE SKIP LOCKED`
 	if err := s.db.Select(ctx, &free, query, args...); err != nil {
 		return s.writeHalves(ctx, table, ids, write)
@@ -61,19 +61,20 @@ func (s *Store) writeUnlocked(ctx context.Context, table string, ids []int64, wr
 		_, found := slices.BinarySearch(free, id)
 		return found
 	})
-	more, err := s.writeEach(ctx, table, free, write)
+	more, err := s.WriteEach(ctx, table, free, write)
 	return append(locked, more...), err
 }
 
-// byKey runs a statement whose %s is a table of ids, joined first, so that the rows are looked up by their primary keys:
+// ByKey runs a statement whose %s is a table of ids, joined first, so that the rows are looked up by their primary keys:
 // of a small table WHERE ID IN (…) reads, and so waits for, other rows, too.
-func (s *Store) byKey(ctx context.Context, e schema.Execer, query string, ids []int64, args ...any) error {
-	rows, keys := values(anys(ids), "ID")
+func (s *Store) ByKey(ctx context.Context, e schema.Execer, query string, ids []int64, args ...any) error {
+	rows, keys := schema.Values(Anys(ids), "ID")
 	_, err := e.Exec(ctx, fmt.Sprintf(query, rows), append(keys, args...)...)
 	return err
 }
 
-func anys(ids []int64) []any {
+// Anys are ids as the rows of a table of one column.
+func Anys(ids []int64) []any {
 	all := make([]any, len(ids))
 	for i, id := range ids {
 		all[i] = id

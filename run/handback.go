@@ -1,0 +1,113 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/schema"
+)
+
+// What takes a claim back. Each statement matches what that very claim did, by its token, and nothing that was done before
+// or after it: a hand-back may be made again when its answer was lost, and may arrive late.
+
+// A run that is still PENDING as it was before its claim is written, too: on a Galera cluster the claim may have been committed through
+// another server and be about to arrive. Since both have written the row, this statement is refused, and made again.
+const handBackSQL = `
+UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID
+   SET R.STATE = 'PENDING', R.INSTANCE = NULL, R.HOST_IP = NULL, R.CLAIMED_AT = NULL, R.OVERLAP_KEY = NULL, R.CLAIM_TOKEN = NULL,
+       R.FENCE = LEAST(R.FENCE, 8999999999999999999) + 1
+ WHERE R.STATE = 'RUNNING' AND R.CLAIM_TOKEN = V.TOKEN AND R.INSTANCE = V.HOLDER OR R.STATE = 'PENDING' AND R.FENCE <= V.FENCE0`
+
+const handBackBatch = 500 // runs that one statement hands back
+
+// HandBack makes runs PENDING again, for any node to take, that were claimed and never started. It returns those that have to
+// be tried again, since somebody has locked their rows; after an error, also those that it did not come to.
+func (s *Store) HandBack(ctx context.Context, runs []Run) (again []Run, err error) {
+	free, again, err := heldApart(ctx, s, runs, func(r Run) int64 { return r.ID })
+	if err != nil {
+		return runs, fmt.Errorf("hand back runs: %w", err)
+	}
+	done := 0
+	for some := range Light(free, handBackBatch, func(r Run) int64 { return r.OwnData }) {
+		rows := make([]any, 0, 4*len(some))
+		for _, r := range some {
+			rows = append(rows, r.ID, r.Token, r.Instance, r.Fence)
+		}
+		table, args := schema.Values(rows, "ID", "TOKEN", "HOLDER", "FENCE0")
+		if _, err := s.db.Exec(ctx, fmt.Sprintf(handBackSQL, table), args...); err != nil {
+			return append(again, free[done:]...), fmt.Errorf("hand back runs: %w", err)
+		}
+		done += len(some)
+	}
+	return again, nil
+}
+
+const presentSQL = `SELECT ID FROM QRTZ_RUN FORCE INDEX (PRIMARY) WHERE ID IN (?)`
+
+// heldApart parts runs, in order of id, into those whose rows are free, or gone, and those whose rows somebody has locked.
+func heldApart[T any](ctx context.Context, s *Store, runs []T, id func(T) int64) (free, held []T, err error) {
+	if len(runs) == 0 {
+		return nil, nil, nil
+	}
+	runs = slices.Clone(runs)
+	slices.SortFunc(runs, func(a, b T) int { return cmp.Compare(id(a), id(b)) })
+	ids := make([]int64, len(runs))
+	for i, r := range runs {
+		ids[i] = id(r)
+	}
+	var present, unlocked []int64
+	if err := s.db.Select(ctx, &present, presentSQL, ids); err != nil {
+		return nil, nil, err
+	}
+	if err := s.db.Select(ctx, &unlocked, UnlockedSQL, ids); err != nil {
+		return nil, nil, err
+	}
+	for _, r := range runs {
+		if slices.Contains(present, id(r)) && !slices.Contains(unlocked, id(r)) {
+			held = append(held, r)
+		} else {
+			free = append(free, r)
+		}
+	}
+	return free, held, nil
+}
+
+// LeaveForOthers gives runs that have no row (HistoryNone) and were never started one, PENDING, for any node to take. It
+// must not be called twice for the same runs: others may have carried them out meanwhile, and deleted their rows.
+func (s *Store) LeaveForOthers(ctx context.Context, runs []Run) error {
+	fires := make([]NewPending, len(runs))
+	for i, r := range runs {
+		fires[i] = r.pending()
+	}
+	return s.insertPending(ctx, fires)
+}
+
+const handBackPendingSQL = `
+UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID
+   SET R.STATE = 'PENDING', R.INSTANCE = NULL, R.HOST_IP = NULL, R.CLAIMED_AT = NULL, R.OVERLAP_KEY = NULL, R.CLAIM_TOKEN = NULL,
+       R.FENCE = LEAST(R.FENCE, 8999999999999999999) + 1
+ WHERE R.STATE = 'PENDING' AND R.FENCE = V.FENCE0 OR R.STATE = 'RUNNING' AND R.INSTANCE = ? AND R.CLAIM_TOKEN = V.TOKEN`
+
+// HandBackPending gives up claims of pending runs that are in doubt, as HandBackFires does.
+func (s *Store) HandBackPending(ctx context.Context, who node.Instance, runs []PendingRun) (again []PendingRun, err error) {
+	free, again, err := heldApart(ctx, s, runs, func(r PendingRun) int64 { return r.ID })
+	if err != nil {
+		return runs, fmt.Errorf("hand back pending runs: %w", err)
+	}
+	done := 0
+	for some := range Light(free, handBackBatch, func(r PendingRun) int64 { return r.OwnData }) {
+		rows := make([]any, 0, 3*len(some))
+		for _, r := range some {
+			rows = append(rows, r.ID, r.Token, r.Fence)
+		}
+		table, args := schema.Values(rows, "ID", "TOKEN", "FENCE0")
+		if _, err := s.db.Exec(ctx, fmt.Sprintf(handBackPendingSQL, table), append(args, who.ID)...); err != nil {
+			return append(again, free[done:]...), fmt.Errorf("hand back pending runs: %w", err)
+		}
+		done += len(some)
+	}
+	return again, nil
+}

@@ -1,0 +1,28 @@
+package run
+
+import (
+	"strings"
+)
+
+// State is how far a run has come.
+type State string
+
+// The states of a run.
+const (
+	Pending   State = "PENDING"   // to be claimed at AVAILABLE_AT
+	Running   State = "RUNNING"   // claimed by an instance, which alone may write its result
+	Succeeded State = "SUCCEEDED" // the handler returned nil
+	Failed    State = "FAILED"    // the handler returned an error, or panicked
+	Lost      State = "LOST"      // its node died
+	Cancelled State = "CANCELLED" // stopped on request
+	Skipped   State = "SKIPPED"   // a recorded misfire
+)
+
+// Join lists the members of a set of states, options or kinds, for a message.
+func Join[S ~string](all []S) string {
+	words := make([]string, len(all))
+	for i, s := range all {
+		words[i] = string(s)
+	}
+	return strings.Join(words, ", ")
+}
