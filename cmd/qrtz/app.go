@@ -30,7 +30,7 @@ func newAppList(g *global) *cobra.Command {
 					return err
 				}
 				return printList(cmd.OutOrStdout(), asJSON, apps, "APP STATE NODES JOBS SWITCHED LAST_CHECK", func(a admin.App) []any {
-					return []any{a.Name, onOff(a.State), a.Nodes, a.Jobs, a.SwitchedAt, a.CheckedAt}
+					return []any{a.Name, onOff(a.State), a.Nodes, atMost(a.Jobs), a.SwitchedAt, a.CheckedAt}
 				})
 			})
 		},

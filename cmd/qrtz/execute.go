@@ -27,15 +27,15 @@ func newExecuteList(g *global) *cobra.Command {
 				return err
 			}
 			return g.onTables(cmd, func(ctx context.Context, _ *database, s *admin.Store) error {
-				id, err := jobID(ctx, s, l.app, job)
+				app, id, err := findJob(ctx, s, l.app, job)
 				if err != nil {
 					return err
 				}
-				executes, err := s.Executes(ctx, l.app, id, l.state, l.limit)
+				executes, err := s.Executes(ctx, admin.ExecuteFilter{App: app, JobID: id, State: l.state, Limit: l.limit})
 				if err != nil {
 					return err
 				}
-				return printExecutes(cmd.OutOrStdout(), l.asJSON, executes)
+				return printExecutes(cmd.OutOrStdout(), l.asJSON, executes.Rows)
 			})
 		},
 	}
@@ -45,13 +45,13 @@ func newExecuteList(g *global) *cobra.Command {
 	return cmd
 }
 
-// jobID is the id of the job that a flag names, 0 if it names none.
-func jobID(ctx context.Context, s *admin.Store, app, job string) (int64, error) {
+// findJob is the id of the job that a flag names, and its app; with no name it is none, of the app that is given.
+func findJob(ctx context.Context, s *admin.Store, app, job string) (string, int64, error) {
 	if job == "" {
-		return 0, nil
+		return app, 0, nil
 	}
 	j, err := s.Job(ctx, app, job)
-	return j.ID, err
+	return j.App, j.ID, err
 }
 
 func printExecutes(out io.Writer, asJSON bool, executes []admin.Execute) error {

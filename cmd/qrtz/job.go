@@ -30,12 +30,12 @@ func newJobList(g *global) *cobra.Command {
 				return err
 			}
 			return g.onTables(cmd, func(ctx context.Context, _ *database, s *admin.Store) error {
-				jobs, err := s.Jobs(ctx, l.app, l.state, l.limit)
+				jobs, err := s.Jobs(ctx, admin.JobFilter{App: l.app, State: l.state, Limit: l.limit})
 				if err != nil {
 					return err
 				}
-				return printList(cmd.OutOrStdout(), l.asJSON, jobs, "ID APP NAME CLASS STATE SCHEDULES NEXT DESCRIPTION", func(j admin.Job) []any {
-					return []any{j.ID, j.App, j.Name, j.Class, j.State, j.Executes, j.Next, short(j.Description, 40)}
+				return printList(cmd.OutOrStdout(), l.asJSON, jobs.Rows, "ID APP NAME CLASS STATE SCHEDULES NEXT DESCRIPTION", func(j admin.Job) []any {
+					return []any{j.ID, j.App, j.Name, j.Class, j.State, atMost(j.Executes), j.Next, short(j.Description, 40)}
 				})
 			})
 		},
@@ -65,11 +65,11 @@ func showJob(ctx context.Context, cmd *cobra.Command, s *admin.Store, l listing,
 	if err != nil {
 		return err
 	}
-	executes, err := s.Executes(ctx, "", j.ID, "", 1000)
+	executes, err := s.Executes(ctx, admin.ExecuteFilter{App: j.App, JobID: j.ID, Limit: 1000})
 	if err != nil {
 		return err
 	}
-	runs, err := s.Runs(ctx, admin.RunFilter{JobID: j.ID, Limit: latest})
+	runs, err := s.Runs(ctx, admin.RunFilter{App: j.App, JobID: j.ID, Limit: latest})
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func showJob(ctx context.Context, cmd *cobra.Command, s *admin.Store, l listing,
 			admin.Job
 			Schedules []admin.Execute `json:"schedules"`
 			Latest    []admin.Run     `json:"latest_runs"`
-		}{j, executes, runs})
+		}{j, executes.Rows, runs.Rows})
 	}
 	err = printFacts(out, append([]fact{
 		{"job", j.ID}, {"app", j.App}, {"name", j.Name}, {"class", j.Class}, {"state", j.State}, {"description", j.Description}, {"data", j.Data},
@@ -88,11 +88,11 @@ func showJob(ctx context.Context, cmd *cobra.Command, s *admin.Store, l listing,
 		return err
 	}
 	printf(out, "\nschedules\n")
-	if err := printExecutes(out, false, executes); err != nil {
+	if err := printExecutes(out, false, executes.Rows); err != nil {
 		return err
 	}
 	printf(out, "\nlatest runs\n")
-	return printRuns(out, false, runs)
+	return printRuns(out, false, runs.Rows)
 }
 
 // rules are what a job asks of its runs.

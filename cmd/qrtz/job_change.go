@@ -106,7 +106,7 @@ func newJobDelete(g *global) *cobra.Command {
 				return err
 			}
 			return onJob(cmd, g, app, args[0], func(ctx context.Context, d *database, _ *admin.Store, j admin.Job) error {
-				if err := confirm(cmd, yes, "Delete %s with %d schedules?", jobTitle(j), j.Executes); err != nil {
+				if err := confirm(cmd, yes, "Delete %s with %s schedules?", jobTitle(j), atMost(j.Executes)); err != nil {
 					return err
 				}
 				err := d.changeIn(ctx, j.App, func(s stores, tx *sqlx.Tx, now time.Time) error { return s.DeleteJob(ctx, tx, now, j.ID) })

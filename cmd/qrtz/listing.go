@@ -186,6 +186,14 @@ func shortDuration(d time.Duration) string {
 	return fmt.Sprintf("%.1f days", d.Hours()/24)
 }
 
+// atMost is a number that was counted up to admin.MaxCount.
+func atMost(n int) string {
+	if n > admin.MaxCount {
+		return fmt.Sprintf("%d+", admin.MaxCount)
+	}
+	return strconv.Itoa(n)
+}
+
 // oneArg takes exactly one argument.
 func oneArg(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

@@ -27,15 +27,15 @@ func newRunList(g *global) *cobra.Command {
 				return err
 			}
 			return g.onTables(cmd, func(ctx context.Context, _ *database, s *admin.Store) error {
-				id, err := jobID(ctx, s, l.app, job)
+				app, id, err := findJob(ctx, s, l.app, job)
 				if err != nil {
 					return err
 				}
-				runs, err := s.Runs(ctx, admin.RunFilter{App: l.app, State: l.state, JobID: id, Limit: l.limit})
+				runs, err := s.Runs(ctx, admin.RunFilter{App: app, State: l.state, JobID: id, Limit: l.limit})
 				if err != nil {
 					return err
 				}
-				return printRuns(cmd.OutOrStdout(), l.asJSON, runs)
+				return printRuns(cmd.OutOrStdout(), l.asJSON, runs.Rows)
 			})
 		},
 	}

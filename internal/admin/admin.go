@@ -1,5 +1,5 @@
-// Package admin is what an operator's tools need of the tables beside the engine: lists of everything, the switches
-// of apps and nodes, and the cleaning of history. Unlike the stores it works on all apps.
+// Package admin is what a person who operates qrtz reads in its tables: lists of everything, of all apps. What is done to
+// it, the packages that own the tables do. Not part of qrtz's API.
 package admin
 
 import (
@@ -8,7 +8,6 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -59,35 +58,26 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return json.Marshal(t.UTC().Format("2006-01-02T15:04:05.000Z"))
 }
 
-// where collects conditions, each a constant with its parameters.
-type where struct {
-	conditions []string
-	args       []any
+// one finds a row by its id.
+func one[T any](ctx context.Context, s *Store, what, text string, id int64) (found T, err error) {
+	rows, err := rowsOf[T](ctx, s, query{text, []any{id}})
+	switch {
+	case err != nil:
+		return found, fmt.Errorf("read %s %d: %w", what, id, err)
+	case len(rows) == 0:
+		return found, NotFoundError{fmt.Sprintf("%s %d", what, id)}
+	}
+	return rows[0], nil
 }
 
-// and adds a condition unless its parameter says nothing.
-func (w *where) and(condition string, arg any) {
-	if arg == "" || arg == int64(0) {
-		return
+// title is the name of a job, or else its class.
+func title(name, class *string) string {
+	switch {
+	case class == nil:
+		return "(deleted)"
+	case name != nil && *name != "":
+		return *name
+	default:
+		return *class
 	}
-	w.conditions = append(w.conditions, condition)
-	w.args = append(w.args, arg)
-}
-
-// sql is the WHERE clause.
-func (w *where) sql() string {
-	if len(w.conditions) == 0 {
-		return ""
-	}
-	return " WHERE " + strings.Join(w.conditions, " AND ")
-}
-
-// list runs a query made of what comes before its WHERE clause, the clause, and what comes after.
-func list[T any](ctx context.Context, s *Store, what, before string, w where, after string, limit int) ([]T, error) {
-	rows := []T{} // which is [] in JSON
-	query := s.prefix.SQL(before + w.sql() + after + " LIMIT ?")
-	if err := s.db.SelectContext(ctx, &rows, query, append(w.args, limit)...); err != nil {
-		return nil, fmt.Errorf("list %s: %w", what, err)
-	}
-	return rows, nil
 }

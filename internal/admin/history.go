@@ -7,13 +7,15 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+
+	"github.com/qrtz-go/qrtz/schema"
 )
 
 // cleanPage is how many rows one statement looks at, and so deletes at most.
 const cleanPage = 500
 
 const (
-	boundsSQL = `SELECT ` + nowSQL + ` AS NOW_MS, COALESCE(MAX(ID), 0) AS LAST_ID FROM QRTZ_RUN`
+	boundsSQL = `SELECT ` + schema.NowMillisSQL + ` AS NOW_MS, COALESCE(MAX(ID), 0) AS LAST_ID FROM QRTZ_RUN`
 
 	cleanableSQL = `
 SELECT R.ID, R.STATE, R.APPLICATION = ? OR ? = '' AS OF_APP,
