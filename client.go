@@ -18,7 +18,7 @@ import (
 // Client adds, changes and deletes what is stored: jobs, schedules, runs. A Scheduler is one, whether it runs or not,
 // and each of its calls takes effect by itself. Scheduler.In makes one that works in a transaction of yours.
 //
-// A call that fails changes nothing, save with ErrCommitUnknown: then nobody can tell yet.
+// A call that fails changes nothing, except with ErrCommitUnknown: then only the tables can tell.
 type Client struct {
 	db       *sqlx.DB
 	executes *execute.Store
@@ -83,10 +83,10 @@ func (c *Client) wake() {
 	}
 }
 
-// Declare makes the stored jobs and schedules what the declarations say, all or none, so that a program can call
-// it at every start: what is as declared stays untouched, with its pauses; a changed schedule goes on from now, and one
-// with another Start, as At at another time is, counts its fires anew; a schedule its job no longer has is COMPLETE. Jobs
-// that are not mentioned, and schedules added by hand, are left alone. Nothing is written if a declaration is invalid.
+// Declare makes the stored jobs and schedules what the declarations say, all or none. A program can call it at every
+// start: what is as declared stays untouched, with its pauses. A changed schedule continues from now. One with another
+// Start, as At at another time is, counts its fires from zero. A schedule that its job no longer has is COMPLETE. Jobs that
+// are not mentioned, and schedules added by SQL, are left alone. Nothing is written if a declaration is invalid.
 func (c *Client) Declare(ctx context.Context, jobs ...Job) error {
 	declarations := make([]execute.Declaration, len(jobs))
 	for i, job := range jobs {

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"context"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/qrtz-go/qrtz/app"
 	"github.com/qrtz-go/qrtz/internal/admin"
@@ -17,81 +17,98 @@ func newApp(g *global) *cobra.Command {
 	return cmd
 }
 
+type appListOptions struct {
+	*global
+	asJSON bool
+}
+
 func newAppList(g *global) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the apps",
-		Args:  noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return g.onTables(cmd, func(ctx context.Context, _ *database, s *admin.Store) error {
-				apps, err := s.Apps(ctx)
-				if err != nil {
-					return err
-				}
-				return printList(cmd.OutOrStdout(), asJSON, apps, "APP STATE NODES JOBS SWITCHED LAST_CHECK", func(a admin.App) []any {
-					return []any{a.Name, onOff(a.State), a.Nodes, atMost(a.Jobs), a.SwitchedAt, a.CheckedAt}
-				})
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON")
-	return cmd
+	return command(&cobra.Command{Use: "list", Short: "List the apps"}, &appListOptions{global: g})
+}
+
+func (o *appListOptions) flags(f *pflag.FlagSet) { jsonFlag(f, &o.asJSON) }
+
+func (o *appListOptions) validate(args []string) error { return noArgs(args) }
+
+func (o *appListOptions) run(cmd *cobra.Command) error {
+	ctx := cmd.Context()
+	return o.onTables(ctx, func(_ *database, s *admin.Store) error {
+		apps, err := s.Apps(ctx)
+		if err != nil {
+			return err
+		}
+		return printList(cmd.OutOrStdout(), o.asJSON, apps, "APP STATE NODES JOBS SWITCHED LAST_CHECK", func(a admin.App) []any {
+			return []any{a.Name, onOff(a.State), a.Nodes, atMost(a.Jobs), a.SwitchedAt, a.CheckedAt}
+		})
+	})
+}
+
+// appSwitchOptions are those of start and stop.
+type appSwitchOptions struct {
+	*global
+	confirmFlags
+	app string
+	on  bool
 }
 
 func newAppStart(g *global) *cobra.Command {
-	return &cobra.Command{
+	return command(&cobra.Command{
 		Use:   "start APP",
 		Short: "Switch an app on",
 		Long:  "Switch an app on. Its nodes that the app had stopped start again; what was due in between is passed over.",
-		Args:  oneArg("the name of an app"),
-		RunE:  func(cmd *cobra.Command, args []string) error { return switchApp(cmd, g, args[0], true) },
-	}
+	}, &appSwitchOptions{global: g, on: true})
 }
 
 func newAppStop(g *global) *cobra.Command {
-	var yes bool
-	cmd := &cobra.Command{
+	return command(&cobra.Command{
 		Use:   "stop APP",
-		Short: "Switch an app off: nothing of it starts any more, what runs goes on",
-		Args:  oneArg("the name of an app"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := needsYes(cmd, yes); err != nil {
-				return err
-			}
-			if err := confirm(cmd, yes, "Stop all schedules of app %q?", args[0]); err != nil {
-				return err
-			}
-			return switchApp(cmd, g, args[0], false)
-		},
-	}
-	yesFlag(cmd, &yes)
-	return cmd
+		Short: "Switch an app off: it starts nothing new; running jobs continue",
+	}, &appSwitchOptions{global: g})
 }
 
-func switchApp(cmd *cobra.Command, g *global, name string, on bool) error {
-	return g.onTables(cmd, func(ctx context.Context, d *database, s *admin.Store) error {
-		if err := s.CheckApp(ctx, name); err != nil {
+func (o *appSwitchOptions) flags(f *pflag.FlagSet) {
+	if !o.on {
+		o.add(f)
+	}
+}
+
+func (o *appSwitchOptions) validate(args []string) (err error) {
+	if o.app, err = oneArg(args, "the name of an app"); err != nil || o.on {
+		return err
+	}
+	return o.confirmFlags.validate()
+}
+
+func (o *appSwitchOptions) run(cmd *cobra.Command) error {
+	if !o.on {
+		if err := o.ask(cmd, "Stop all schedules of app %q?", o.app); err != nil {
+			return err
+		}
+	}
+	ctx := cmd.Context()
+	return o.onTables(ctx, func(d *database, s *admin.Store) error {
+		if err := s.CheckApp(ctx, o.app); err != nil {
 			return err
 		}
 		var was bool
 		err := d.change(ctx, func(db *sqlx.DB, tx *sqlx.Tx, _ time.Time) (err error) {
-			was, err = app.NewStore(db, d.prefix, name).Switch(ctx, tx, on)
+			was, err = app.NewStore(db, d.prefix, o.app).Switch(ctx, tx, o.on)
 			return err
 		})
 		if err == nil {
-			printf(cmd.OutOrStdout(), "app %s is %s\n", cell(name), switched(on, was != on))
+			printf(cmd.OutOrStdout(), "app %s is %s\n", cell(o.app), switched(o.on, was))
 		}
 		return err
 	})
 }
 
-func switched(on, changed bool) string {
+// switched says how a switch is now, and whether it was so before.
+func switched(on, was bool) string {
 	text := "off"
 	if on {
 		text = "on"
 	}
-	if !changed {
+	if was == on {
 		text += ", as it was before"
 	}
 	return text

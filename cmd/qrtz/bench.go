@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -10,19 +11,18 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/qrtz-go/qrtz/internal/bench"
 )
 
-// benchFlags are the flags of `bench`.
-type benchFlags struct {
+type benchOptions struct {
 	bench.Options
 	only, json, svg, markdown string
 }
 
 func newBench() *cobra.Command {
-	f := benchFlags{}
-	cmd := &cobra.Command{
+	cmd := command(&cobra.Command{
 		Use:   "bench",
 		Short: "Measure it beside the bare SQL of what it does",
 		Long: `Measure, on a private server that flushes at every commit, how many fires a second one
@@ -30,56 +30,63 @@ and several nodes keep up with, beside the bare SQL of a claim; how late fires s
 node costs at rest; how long start-up and fail-over take. It uses no other database.
 
 The whole takes about a quarter of an hour. Leave the machine alone meanwhile.`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runBench(cmd, f) },
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.only, "only", "", "some of "+strings.Join(bench.Parts(), ",")+" (default all)")
-	flags.BoolVar(&f.Quick, "quick", false, "rougher, in a quarter of the time")
-	flags.IntVar(&f.Workers, "workers", 2000, "workers of each node under heavy load")
-	flags.StringVar(&f.json, "json", "", "write the figures to this file")
-	flags.StringVar(&f.svg, "svg", "", "draw them in this file")
-	flags.StringVar(&f.markdown, "markdown", "", "write the tables to this file, between its marks if it has them")
+	}, &benchOptions{})
 	cmd.AddCommand(newBenchNode())
 	return cmd
 }
 
-func runBench(cmd *cobra.Command, f benchFlags) error {
-	if f.Workers < 1 {
-		return usagef(cmd, "--workers %d: want at least 1", f.Workers)
+func (o *benchOptions) flags(f *pflag.FlagSet) {
+	f.StringVar(&o.only, "only", "", "some of "+strings.Join(bench.Parts(), ",")+" (default all)")
+	f.BoolVar(&o.Quick, "quick", false, "rougher, in a quarter of the time")
+	f.IntVar(&o.Workers, "workers", 2000, "workers of each node under heavy load")
+	f.StringVar(&o.json, "json", "", "write the figures to this file")
+	f.StringVar(&o.svg, "svg", "", "draw them in this file")
+	f.StringVar(&o.markdown, "markdown", "", "write the tables to this file, between its marks if it has them")
+}
+
+func (o *benchOptions) validate(args []string) error {
+	if err := noArgs(args); err != nil {
+		return err
 	}
-	if f.only != "" {
-		f.Parts = strings.Split(f.only, ",")
+	if o.Workers < 1 {
+		return fmt.Errorf("--workers %d: want at least 1", o.Workers)
 	}
-	for _, part := range f.Parts {
+	if o.only != "" {
+		o.Parts = strings.Split(o.only, ",")
+	}
+	for _, part := range o.Parts {
 		if !slices.Contains(bench.Parts(), part) {
-			return usagef(cmd, "--only %q: want some of %s", part, strings.Join(bench.Parts(), ","))
+			return fmt.Errorf("--only %q: want some of %s", part, strings.Join(bench.Parts(), ","))
 		}
 	}
+	return nil
+}
+
+func (o *benchOptions) run(cmd *cobra.Command) error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	f.Node, f.Progress = []string{program, "bench", "node"}, cmd.ErrOrStderr()
-	r, err := bench.Run(cmd.Context(), f.Options)
+	o.Node, o.Progress = []string{program, "bench", "node"}, cmd.ErrOrStderr()
+	r, err := bench.Run(cmd.Context(), o.Options)
 	if err != nil {
 		return err
 	}
-	if err := f.write(r); err != nil {
+	if err := o.write(r); err != nil {
 		return err
 	}
 	return r.Print(cmd.OutOrStdout())
 }
 
 // write writes the files that were asked for.
-func (f benchFlags) write(r *bench.Report) error {
+func (o *benchOptions) write(r *bench.Report) error {
 	for _, file := range []struct {
 		path  string
 		write func(io.Writer) error
 	}{
-		{f.json, func(w io.Writer) error { return printJSON(w, r) }},
-		{f.svg, r.SVG},
-		{f.markdown, func(w io.Writer) error { return intoPage(f.markdown, w, r.Markdown) }},
+		{o.json, func(w io.Writer) error { return printJSON(w, r) }},
+		{o.svg, r.SVG},
+		{o.markdown, func(w io.Writer) error { return intoPage(o.markdown, w, r.Markdown) }},
 	} {
 		if file.path == "" {
 			continue
@@ -118,24 +125,26 @@ func intoPage(path string, w io.Writer, write func(io.Writer) error) error {
 	return err
 }
 
+type benchNodeOptions struct {
+	bench.NodeOptions
+	from, until int64
+}
+
 func newBenchNode() *cobra.Command {
-	var o bench.NodeOptions
-	var from, until int64
-	cmd := &cobra.Command{
-		Use:    "node",
-		Short:  "A node of a benchmark, which starts it itself",
-		Hidden: true,
-		Args:   noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.DSN, o.From, o.Until = os.Getenv(bench.DSNEnv), time.UnixMilli(from), time.UnixMilli(until)
-			return bench.Node(cmd.Context(), o, cmd.OutOrStdout())
-		},
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&o.ID, "id", "", "the node's id")
-	flags.IntVar(&o.Workers, "workers", 0, "how many runs at once")
-	flags.DurationVar(&o.Poll, "poll", 0, "how often to read what is due")
-	flags.Int64Var(&from, "from", 0, "count from here, in milliseconds")
-	flags.Int64Var(&until, "until", 0, "to here")
-	return cmd
+	return command(&cobra.Command{Use: "node", Short: "A node of a benchmark, which starts it itself", Hidden: true}, &benchNodeOptions{})
+}
+
+func (o *benchNodeOptions) flags(f *pflag.FlagSet) {
+	f.StringVar(&o.ID, "id", "", "the node's id")
+	f.IntVar(&o.Workers, "workers", 0, "how many runs at once")
+	f.DurationVar(&o.Poll, "poll", 0, "how often to read what is due")
+	f.Int64Var(&o.from, "from", 0, "count from here, in milliseconds")
+	f.Int64Var(&o.until, "until", 0, "to here")
+}
+
+func (o *benchNodeOptions) validate(args []string) error { return noArgs(args) }
+
+func (o *benchNodeOptions) run(cmd *cobra.Command) error {
+	o.DSN, o.From, o.Until = os.Getenv(bench.DSNEnv), time.UnixMilli(o.from), time.UnixMilli(o.until)
+	return bench.Node(cmd.Context(), o.NodeOptions, cmd.OutOrStdout())
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/internal/admin"
 	"github.com/qrtz-go/qrtz/internal/mysqld"
 	"github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
@@ -35,6 +36,35 @@ type database struct {
 	private bool // the kept server of qrtz itself
 	lease   *mysqld.Lease
 	pools   []*sql.DB
+}
+
+// with runs a command on the database.
+func (g *global) with(ctx context.Context, run func(*database) error) (err error) {
+	d, err := g.database(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.close(ctx)) }()
+	return run(d)
+}
+
+// onTables runs a command on tables that are up to date. On the private server, where nobody else would, it makes them so.
+func (g *global) onTables(ctx context.Context, run func(d *database, s *admin.Store) error) error {
+	return g.with(ctx, func(d *database) error {
+		db, err := d.pool(2)
+		if err != nil {
+			return err
+		}
+		if d.private {
+			_, err = schema.Up(ctx, db, d.prefix)
+		} else {
+			err = schema.Check(ctx, db, d.prefix)
+		}
+		if err != nil {
+			return err
+		}
+		return run(d, admin.New(db, d.prefix))
+	})
 }
 
 // database finds the database and makes sure that it answers. A private server is started, with a word on stderr.
@@ -207,19 +237,15 @@ func (d *database) change(ctx context.Context, fn func(db *sqlx.DB, tx *sqlx.Tx,
 
 // stores are the jobs, executes and runs of an app.
 type stores struct {
-	*execute.Store
-	runs *run.Store
-}
-
-func storesOf(db *sqlx.DB, prefix schema.Prefix, app string) stores {
-	runs := run.NewStore(db, prefix, app)
-	return stores{execute.NewStore(db, prefix, app, runs), runs}
+	executes *execute.Store
+	runs     *run.Store
 }
 
 // changeIn is change with the jobs, executes and runs of an app.
 func (d *database) changeIn(ctx context.Context, app string, fn func(s stores, tx *sqlx.Tx, now time.Time) error) error {
 	return d.change(ctx, func(db *sqlx.DB, tx *sqlx.Tx, now time.Time) error {
-		return fn(storesOf(db, d.prefix, app), tx, now)
+		runs := run.NewStore(db, d.prefix, app)
+		return fn(stores{execute.NewStore(db, d.prefix, app, runs), runs}, tx, now)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/qrtz-go/qrtz"
 	"github.com/qrtz-go/qrtz/internal/check"
@@ -18,39 +19,53 @@ import (
 )
 
 const (
-	demoApp     = "demo"
-	demoName    = "qrtz_demo" // the demo's database, or what its name begins with on a server of the user's
-	demoQuick   = 20 * time.Second
-	joinLimit   = 20 * time.Second // for all nodes to join and see each other
-	settleLimit = 20 * time.Second // for the last runs to end
+	demoApp       = "demo"
+	demoName      = "qrtz_demo" // the demo's database, or what its name begins with on a server of the user's
+	demoQuick     = 20 * time.Second
+	joinLimit     = 20 * time.Second // for all nodes to join and see each other
+	lastRunsLimit = 20 * time.Second // for the last runs to end
 )
 
+type demoOptions struct {
+	*global
+	nodes  int
+	length time.Duration
+}
+
 func newDemo(g *global) *cobra.Command {
-	nodes, length := 3, 30*time.Second
-	cmd := &cobra.Command{
+	return command(&cobra.Command{
 		Use:   "demo",
 		Short: "See it work: nodes, fires, a kill, a takeover, the account",
 		Long: `See it work: start some nodes, each a process of its own, let them share a dozen schedules,
 kill one of them in the middle, start it again, and give account at the end: what should have
-been run, what was, by whom and how late. The handlers keep a record of their own for that.
+been run, what was, by which node and how late. The handlers keep a record of their own for that.
 
 It works on a private throwaway server or, given a DSN, in a database of its own on that server,
 which it drops at the end. The exit code is 0 only if no fire was run twice, missed or early.`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if nodes < 2 || nodes > 20 {
-				return usagef(cmd, "--nodes %d: want 2 to 20, for one is killed", nodes)
-			}
-			if length < 5*time.Second || length > time.Hour {
-				return usagef(cmd, "--for %s: want 5s to 1h", length)
-			}
-			d := &demo{out: cmd.OutOrStdout(), length: length, names: map[int64]string{}, prefix: schema.Prefix(g.prefix)}
-			return d.run(cmd.Context(), g, nodes)
-		},
+	}, &demoOptions{global: g})
+}
+
+func (o *demoOptions) flags(f *pflag.FlagSet) {
+	f.IntVar(&o.nodes, "nodes", 3, "how many nodes")
+	f.DurationVar(&o.length, "for", 30*time.Second, "how long the schedules run")
+}
+
+func (o *demoOptions) validate(args []string) error {
+	if err := noArgs(args); err != nil {
+		return err
 	}
-	cmd.Flags().IntVar(&nodes, "nodes", nodes, "how many nodes")
-	cmd.Flags().DurationVar(&length, "for", length, "how long the schedules run")
-	return cmd
+	if o.nodes < 2 || o.nodes > 20 {
+		return fmt.Errorf("--nodes %d: want 2 to 20, because one is killed", o.nodes)
+	}
+	if o.length < 5*time.Second || o.length > time.Hour {
+		return fmt.Errorf("--for %s: want 5s to 1h", o.length)
+	}
+	return nil
+}
+
+func (o *demoOptions) run(cmd *cobra.Command) error {
+	d := &demo{out: cmd.OutOrStdout(), length: o.length, names: map[int64]string{}, prefix: schema.Prefix(o.prefix)}
+	return d.run(cmd.Context(), o.global, o.nodes)
 }
 
 // demo is one demonstration under way.

@@ -71,26 +71,6 @@ func (d *demo) waitMet(ctx context.Context, n int) error {
 	})
 }
 
-// every calls attempt at once and then every so often until it reports true, fails or ctx ends.
-func every(ctx context.Context, pause time.Duration, attempt func() (bool, error)) error {
-	ticker := time.NewTicker(pause)
-	defer ticker.Stop()
-	for {
-		done, err := attempt()
-		if err != nil && ctx.Err() != nil {
-			return context.Cause(ctx) // which says why
-		}
-		if done || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ticker.C:
-		}
-	}
-}
-
 // unexpectedEnd is an error if a node has ended that nobody stopped.
 func (d *demo) unexpectedEnd() error {
 	for _, n := range d.nodes {

@@ -29,7 +29,7 @@ type watch struct {
 	total  map[string]int // fires by node
 	events []demoEvent    // still to come
 	victim *demoNode      // that is killed
-	orphan map[int64]bool // executes that the victim ran when it was killed, not yet taken over
+	left   map[int64]bool // executes that the victim ran when it was killed, not yet taken over
 	dead   bool           // the victim has been killed, and not come back
 	killAt time.Time      // by the database's clock
 	back   time.Time      // when it was started again; zero before, and once its return has been shown
@@ -46,19 +46,19 @@ type demoEvent struct {
 	do func(context.Context) error
 }
 
-// midNap is after a full second, when the jobs that nap are at it: whoever is killed then leaves some of their runs.
+// midNap is after a full second, when the jobs that nap are at it: a node that is killed then leaves some of their runs.
 const midNap = 300 * time.Millisecond
 
 func newWatch(d *demo) *watch {
-	w := &watch{demo: d, seen: map[int64]bool{}, lastBy: map[int64]fire{}, total: map[string]int{}, orphan: map[int64]bool{}, recovered: map[int64]bool{}, victim: d.nodes[1]}
+	w := &watch{demo: d, seen: map[int64]bool{}, lastBy: map[int64]fire{}, total: map[string]int{}, left: map[int64]bool{}, recovered: map[int64]bool{}, victim: d.nodes[1]}
 	w.events = []demoEvent{{d.length*4/10 + midNap, w.kill}, {d.length * 7 / 10, w.restart}}
 	return w
 }
 
 // run shows a line a second until all schedules have ended and all runs with them.
 func (w *watch) run(ctx context.Context) error {
-	over, cancel := context.WithTimeoutCause(ctx, time.Until(w.end.Add(-w.ahead+settleLimit)),
-		fmt.Errorf("the last runs have not ended within %s", settleLimit))
+	over, cancel := context.WithTimeoutCause(ctx, time.Until(w.end.Add(-w.ahead+lastRunsLimit)),
+		fmt.Errorf("the last runs have not ended within %s", lastRunsLimit))
 	defer cancel()
 	lines := 0
 	return every(over, 100*time.Millisecond, func() (bool, error) {
@@ -196,8 +196,8 @@ func (w *watch) notable(f fire) {
 	text := fmt.Sprintf("%s of %s by %s, %s late", name, time.UnixMilli(f.FireTime).Format("15:04:05.000"), f.Node, ms(f.late()))
 	afterKill := w.dead && f.FireTime > w.killAt.UnixMilli()
 	switch {
-	case w.orphan[f.ExecuteID] && afterKill && f.Node != w.victim.id:
-		delete(w.orphan, f.ExecuteID)
+	case w.left[f.ExecuteID] && afterKill && f.Node != w.victim.id:
+		delete(w.left, f.ExecuteID)
 		w.taken++
 		w.takenLate = max(w.takenLate, f.late())
 		w.say("   taken over from %s: %s", w.victim.id, text)
@@ -236,10 +236,10 @@ func (w *watch) kill(ctx context.Context) error {
 	w.victim.kill()
 	for id, f := range w.lastBy {
 		if f.Node == w.victim.id {
-			w.orphan[id] = true
+			w.left[id] = true
 		}
 	}
-	w.say("KILLED %s (SIGKILL) with %d runs in its hands; %d recorded schedules were with it", w.victim.id, running[w.victim.id].N, len(w.orphan))
+	w.say("KILLED %s (SIGKILL) while it had %d runs; it had run %d of the recorded schedules last", w.victim.id, running[w.victim.id].N, len(w.left))
 	return nil
 }
 

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,80 +9,92 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/qrtz-go/qrtz/internal/admin"
 )
 
 func newHistory(g *global) *cobra.Command {
-	history := group(&cobra.Command{Use: "history", Short: "The history of runs"})
-	history.AddCommand(newHistoryClean(g))
-	return history
+	cmd := group(&cobra.Command{Use: "history", Short: "The history of runs"})
+	cmd.AddCommand(newHistoryClean(g))
+	return cmd
+}
+
+type historyCleanOptions struct {
+	*global
+	confirmFlags
+	admin.Cleaning
+	olderThan    age
+	isAgeMissing func() bool
 }
 
 func newHistoryClean(g *global) *cobra.Command {
-	var c admin.Cleaning
-	var olderThan age
-	var yes bool
-	cmd := &cobra.Command{
+	return command(&cobra.Command{
 		Use:   "clean --older-than AGE",
 		Short: "Delete old runs",
 		Long: `Delete the runs that finished longer ago than an age, in small batches by primary key, never
 one that is PENDING or RUNNING. Jobs have their own rules, which the nodes apply by
 themselves: KEEP_FOR, 30 days unless told otherwise, and KEEP_RUNS.`,
 		Example: "  qrtz history clean --older-than 30d --dry-run",
-		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !cmd.Flags().Changed("older-than") {
-				return usagef(cmd, "--older-than is missing: want an age, for example --older-than 30d")
-			}
-			if err := checkState(cmd, &c.State, endStates); err != nil {
-				return err
-			}
-			if !c.DryRun {
-				if err := needsYes(cmd, yes); err != nil {
-					return err
-				}
-			}
-			c.OlderThan = time.Duration(olderThan)
-			return g.onTables(cmd, func(ctx context.Context, _ *database, s *admin.Store) error { return cleanHistory(ctx, cmd, s, c, yes) })
-		},
-	}
-	cmd.Flags().Var(&olderThan, "older-than", "how long ago they have finished, for example 30d")
-	cmd.Flags().StringVar(&c.App, "app", "", "only runs of this app")
-	cmd.Flags().StringVar(&c.State, "state", "", "only those in this state: "+strings.Join(endStates, ", "))
-	cmd.Flags().BoolVar(&c.DryRun, "dry-run", false, "only count")
-	yesFlag(cmd, &yes)
-	return cmd
+	}, &historyCleanOptions{global: g})
 }
 
-func cleanHistory(ctx context.Context, cmd *cobra.Command, s *admin.Store, c admin.Cleaning, yes bool) error {
-	out := cmd.OutOrStdout()
-	if c.DryRun || !yes {
-		count := c
-		count.DryRun = true
-		found, err := s.Clean(ctx, count)
-		if err != nil {
-			return err
-		}
-		text := byState(found)
-		if c.DryRun || len(found) == 0 {
-			printf(out, "would delete %s\n", text)
-			return nil
-		}
-		if err := confirm(cmd, yes, "Delete %s?", text); err != nil {
-			return err
-		}
+func (o *historyCleanOptions) flags(f *pflag.FlagSet) {
+	f.Var(&o.olderThan, "older-than", "how long ago they have finished, for example 30d")
+	f.StringVar(&o.App, "app", "", "only runs of this app")
+	f.StringVar(&o.State, "state", "", "only those in this state: "+strings.Join(endStates, ", "))
+	f.BoolVar(&o.DryRun, "dry-run", false, "only count")
+	o.add(f)
+	o.isAgeMissing = func() bool { return !f.Changed("older-than") }
+}
+
+// endStates are the states in which a run has ended.
+var endStates = admin.RunStates[2:]
+
+func (o *historyCleanOptions) validate(args []string) error {
+	if err := noArgs(args); err != nil {
+		return err
 	}
-	told := time.Now()
-	c.Progress = func(looked, found int) {
-		if time.Since(told) >= time.Second {
-			told = time.Now()
-			printf(cmd.ErrOrStderr(), "%d runs looked at, %d deleted …\n", looked, found)
-		}
+	if o.isAgeMissing() {
+		return errors.New("--older-than is missing: want an age, for example --older-than 30d")
 	}
-	found, err := s.Clean(ctx, c)
-	printf(out, "deleted %s\n", byState(found))
-	return err
+	o.OlderThan = time.Duration(o.olderThan)
+	if err := oneOf("--state", &o.State, endStates); err != nil || o.DryRun {
+		return err
+	}
+	return o.confirmFlags.validate()
+}
+
+func (o *historyCleanOptions) run(cmd *cobra.Command) error {
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	return o.onTables(ctx, func(_ *database, s *admin.Store) error {
+		if o.DryRun || !o.yes {
+			count := o.Cleaning
+			count.DryRun = true
+			found, err := s.Clean(ctx, count)
+			if err != nil {
+				return err
+			}
+			text := byState(found)
+			if o.DryRun || len(found) == 0 {
+				printf(out, "would delete %s\n", text)
+				return nil
+			}
+			if err := o.ask(cmd, "Delete %s?", text); err != nil {
+				return err
+			}
+		}
+		told := time.Now()
+		o.Progress = func(looked, found int) {
+			if time.Since(told) >= time.Second {
+				told = time.Now()
+				printf(cmd.ErrOrStderr(), "%d runs looked at, %d deleted …\n", looked, found)
+			}
+		}
+		found, err := s.Clean(ctx, o.Cleaning)
+		printf(out, "deleted %s\n", byState(found))
+		return err
+	})
 }
 
 // byState is how many runs, and how many of each state.

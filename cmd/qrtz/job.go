@@ -3,103 +3,143 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/qrtz-go/qrtz/internal/admin"
 )
 
 func newJob(g *global) *cobra.Command {
-	job := group(&cobra.Command{Use: "job", Short: "Jobs: what is run"})
-	job.AddCommand(newJobList(g), newJobShow(g), newJobPause(g), newJobResume(g), newJobRun(g), newJobDelete(g))
-	return job
+	cmd := group(&cobra.Command{Use: "job", Short: "Jobs: list, show, pause, resume, run, delete"})
+	cmd.AddCommand(newJobList(g), newJobShow(g), newJobPause(g), newJobResume(g), newJobRun(g), newJobDelete(g))
+	return cmd
 }
 
-// nameOrID is what job commands take.
-const nameOrID = "the name or id of a job"
+type jobListOptions struct {
+	*global
+	listFlags
+}
 
 func newJobList(g *global) *cobra.Command {
-	var l listing
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the jobs",
-		Args:  noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := l.check(cmd, scheduleStates...); err != nil {
-				return err
-			}
-			return g.onTables(cmd, func(ctx context.Context, _ *database, s *admin.Store) error {
-				jobs, err := s.Jobs(ctx, admin.JobFilter{App: l.app, State: l.state, Limit: l.limit})
-				if err != nil {
-					return err
-				}
-				return printList(cmd.OutOrStdout(), l.asJSON, jobs.Rows, "ID APP NAME CLASS STATE SCHEDULES NEXT DESCRIPTION", func(j admin.Job) []any {
-					return []any{j.ID, j.App, j.Name, j.Class, j.State, atMost(j.Executes), j.Next, short(j.Description, 40)}
-				})
-			})
-		},
+	return command(&cobra.Command{Use: "list", Short: "List the jobs, by id"},
+		&jobListOptions{global: g, listFlags: listFlags{states: admin.ScheduleStates}})
+}
+
+func (o *jobListOptions) flags(f *pflag.FlagSet) { o.add(f, "jobs", 1000) }
+
+func (o *jobListOptions) validate(args []string) error {
+	if err := noArgs(args); err != nil {
+		return err
 	}
-	l.flags(cmd, "jobs", scheduleStates...)
-	l.limitFlag(cmd, 1000)
-	return cmd
+	return o.listFlags.validate()
+}
+
+func (o *jobListOptions) run(cmd *cobra.Command) error {
+	ctx := cmd.Context()
+	return o.onTables(ctx, func(_ *database, s *admin.Store) error {
+		part, err := s.Jobs(ctx, admin.JobFilter{App: o.app, State: o.state, After: o.from, Limit: o.limit})
+		if err != nil {
+			return o.refusal(cmd, err)
+		}
+		return printPart(cmd, o.asJSON, part, "ID APP NAME CLASS STATE SCHEDULES NEXT DESCRIPTION", func(j admin.Job) []any {
+			return []any{j.ID, j.App, j.Name, j.Class, j.State, atMost(j.Executes), j.Next, short(j.Description, 40)}
+		})
+	})
+}
+
+// jobOptions are those of every command on one job.
+type jobOptions struct {
+	*global
+	job, app string
+}
+
+func (o *jobOptions) flags(f *pflag.FlagSet) {
+	f.StringVar(&o.app, "app", "", "the job's app, if several have a job of that name")
+}
+
+func (o *jobOptions) validate(args []string) (err error) {
+	o.job, err = oneArg(args, "the name or id of a job")
+	return err
+}
+
+// onJob finds the job.
+func (o *jobOptions) onJob(ctx context.Context, run func(*database, *admin.Store, admin.Job) error) error {
+	return o.onTables(ctx, func(d *database, s *admin.Store) error {
+		j, err := s.Job(ctx, o.app, o.job)
+		if err != nil {
+			return err
+		}
+		return run(d, s, j)
+	})
+}
+
+// jobTitle is how commands speak of a job.
+func jobTitle(j admin.Job) string {
+	return fmt.Sprintf("job %d (%s) of app %s", j.ID, cell(j.Title()), cell(j.App))
+}
+
+type jobShowOptions struct {
+	jobOptions
+	asJSON bool
 }
 
 func newJobShow(g *global) *cobra.Command {
-	var l listing
-	cmd := &cobra.Command{
-		Use:   "show NAME|ID",
-		Short: "Show a job, its schedules and its latest runs",
-		Args:  oneArg(nameOrID),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.onTables(cmd, func(ctx context.Context, _ *database, s *admin.Store) error { return showJob(ctx, cmd, s, l, args[0]) })
-		},
-	}
-	l.flags(cmd, "the job")
-	return cmd
+	return command(&cobra.Command{Use: "show NAME|ID", Short: "Show a job, its schedules and its latest runs"},
+		&jobShowOptions{jobOptions: jobOptions{global: g}})
 }
 
-func showJob(ctx context.Context, cmd *cobra.Command, s *admin.Store, l listing, name string) error {
-	const latest = 5
-	j, err := s.Job(ctx, l.app, name)
-	if err != nil {
-		return err
-	}
-	executes, err := s.Executes(ctx, admin.ExecuteFilter{App: j.App, JobID: j.ID, Limit: 1000})
-	if err != nil {
-		return err
-	}
-	runs, err := s.Runs(ctx, admin.RunFilter{App: j.App, JobID: j.ID, Limit: latest})
-	if err != nil {
-		return err
-	}
-	out := cmd.OutOrStdout()
-	if l.asJSON {
-		return printJSON(out, struct {
-			admin.Job
-			Schedules []admin.Execute `json:"schedules"`
-			Latest    []admin.Run     `json:"latest_runs"`
-		}{j, executes.Rows, runs.Rows})
-	}
-	err = printFacts(out, append([]fact{
+func (o *jobShowOptions) flags(f *pflag.FlagSet) {
+	o.jobOptions.flags(f)
+	jsonFlag(f, &o.asJSON)
+}
+
+func (o *jobShowOptions) run(cmd *cobra.Command) error {
+	const latest, schedules = 5, 1000
+	ctx := cmd.Context()
+	return o.onJob(ctx, func(_ *database, s *admin.Store, j admin.Job) error {
+		executes, err := s.Executes(ctx, admin.ExecuteFilter{App: j.App, JobID: j.ID, Limit: schedules})
+		if err != nil {
+			return err
+		}
+		runs, err := s.Runs(ctx, admin.RunFilter{App: j.App, JobID: j.ID, Limit: latest})
+		if err != nil {
+			return err
+		}
+		if o.asJSON {
+			return printJSON(cmd.OutOrStdout(), struct {
+				admin.Job
+				Schedules []admin.Execute `json:"schedules"`
+				Latest    []admin.Run     `json:"latest_runs"`
+			}{j, executes.Rows, runs.Rows})
+		}
+		return showJob(cmd.OutOrStdout(), j, executes.Rows, runs.Rows)
+	})
+}
+
+func showJob(out io.Writer, j admin.Job, executes []admin.Execute, runs []admin.Run) error {
+	err := printFacts(out, append([]fact{
 		{"job", j.ID}, {"app", j.App}, {"name", j.Name}, {"class", j.Class}, {"state", j.State}, {"description", j.Description}, {"data", j.Data},
 	}, rules(j)...)...)
 	if err != nil {
 		return err
 	}
 	printf(out, "\nschedules\n")
-	if err := printExecutes(out, false, executes.Rows); err != nil {
+	if err := printExecutes(out, executes); err != nil {
 		return err
 	}
 	printf(out, "\nlatest runs\n")
-	return printRuns(out, false, runs.Rows)
+	return printRuns(out, runs)
 }
 
 // rules are what a job asks of its runs.
 func rules(j admin.Job) []fact {
 	overlap, attempts, history := j.Overlap, fmt.Sprint(j.Attempts), j.History
 	if j.Overlap == "QUEUE" {
-		overlap += fmt.Sprintf(", at most %d waiting", j.QueueLimit)
+		overlap += fmt.Sprintf(", at most %d pending", j.QueueLimit)
 	}
 	if j.Attempts > 1 {
 		attempts += fmt.Sprintf(", after %s to %s", milliseconds(j.Backoff), milliseconds(j.MaxBackoff))
@@ -120,4 +160,84 @@ func rules(j admin.Job) []fact {
 func milliseconds(ms int64) string {
 	a := age(time.Duration(ms) * time.Millisecond)
 	return a.String()
+}
+
+// jobPauseOptions are those of pause and resume.
+type jobPauseOptions struct {
+	jobOptions
+	pause bool
+}
+
+func newJobPause(g *global) *cobra.Command {
+	return command(&cobra.Command{Use: "pause NAME|ID", Short: "Pause all schedules of a job"},
+		&jobPauseOptions{jobOptions{global: g}, true})
+}
+
+func newJobResume(g *global) *cobra.Command {
+	return command(&cobra.Command{
+		Use:   "resume NAME|ID",
+		Short: "Resume all schedules of a job, and start those that are INIT; what was due in a pause is passed over",
+	}, &jobPauseOptions{jobOptions{global: g}, false})
+}
+
+func (o *jobPauseOptions) run(cmd *cobra.Command) error {
+	ctx := cmd.Context()
+	return o.onJob(ctx, func(d *database, _ *admin.Store, j admin.Job) error {
+		all, err := pauseExecutes(ctx, d, j.App, o.pause, func(s stores, tx *sqlx.Tx) ([]int64, error) { return s.executes.ExecutesOf(ctx, tx, j.ID) })
+		if err != nil {
+			return err
+		}
+		n, done := 0, "resumed"
+		if o.pause {
+			done = "paused"
+		}
+		for _, c := range all {
+			if c.From != c.To {
+				n++
+			}
+		}
+		printf(cmd.OutOrStdout(), "%s %d of %d schedules of %s\n", done, n, len(all), jobTitle(j))
+		return nil
+	})
+}
+
+type jobDeleteOptions struct {
+	jobOptions
+	confirmFlags
+}
+
+func newJobDelete(g *global) *cobra.Command {
+	return command(&cobra.Command{
+		Use:   "delete NAME|ID",
+		Short: "Delete a job with its schedules; its history stays",
+		Long: `Delete a job with its schedules. Its runs that are RUNNING continue, those that are PENDING
+are CANCELLED, its history stays. A program that declares the job will add it again when it
+starts.`,
+	}, &jobDeleteOptions{jobOptions: jobOptions{global: g}})
+}
+
+func (o *jobDeleteOptions) flags(f *pflag.FlagSet) {
+	o.jobOptions.flags(f)
+	o.add(f)
+}
+
+func (o *jobDeleteOptions) validate(args []string) error {
+	if err := o.jobOptions.validate(args); err != nil {
+		return err
+	}
+	return o.confirmFlags.validate()
+}
+
+func (o *jobDeleteOptions) run(cmd *cobra.Command) error {
+	ctx := cmd.Context()
+	return o.onJob(ctx, func(d *database, _ *admin.Store, j admin.Job) error {
+		if err := o.ask(cmd, "Delete %s with %s schedules?", jobTitle(j), atMost(j.Executes)); err != nil {
+			return err
+		}
+		err := d.changeIn(ctx, j.App, func(s stores, tx *sqlx.Tx, now time.Time) error { return s.executes.DeleteJob(ctx, tx, now, j.ID) })
+		if err == nil {
+			printf(cmd.OutOrStdout(), "deleted %s\n", jobTitle(j))
+		}
+		return err
+	})
 }

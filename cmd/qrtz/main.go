@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/qrtz-go/qrtz/schema"
 )
@@ -56,19 +56,6 @@ func untilSignal(ctx context.Context) context.Context {
 	return ctx
 }
 
-// usageError is a command line that cannot be understood, as opposed to one that failed.
-type usageError struct {
-	command string
-	err     error
-}
-
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
-
-func usagef(cmd *cobra.Command, format string, args ...any) error {
-	return usageError{cmd.CommandPath(), fmt.Errorf(format, args...)}
-}
-
 // global holds the flags that all commands share.
 type global struct{ dsn, prefix string }
 
@@ -92,6 +79,35 @@ for itself. A DSN is that of github.com/go-sql-driver/mysql, for example ` + exa
 	return root
 }
 
+// options are what a command is told by its flags and arguments. Every command has a type of its own for them.
+type options interface {
+	flags(f *pflag.FlagSet)       // adds its flags
+	validate(args []string) error // takes the arguments, and refuses what cannot be meant
+	run(cmd *cobra.Command) error
+}
+
+// command makes cmd a command with options: flags, validate, run.
+func command(cmd *cobra.Command, o options) *cobra.Command {
+	o.flags(cmd.Flags())
+	cmd.Args = cobra.ArbitraryArgs // validate says what is wrong with them
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := o.validate(args); err != nil {
+			return usageError{cmd.CommandPath(), err}
+		}
+		return o.run(cmd)
+	}
+	return cmd
+}
+
+// usageError is a command line that cannot be understood, as opposed to a command that failed.
+type usageError struct {
+	command string
+	err     error
+}
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
 // group makes cmd a command that only has subcommands, and answers a wrong one like a wrong flag.
 func group(cmd *cobra.Command) *cobra.Command {
 	cmd.Args = cobra.ArbitraryArgs
@@ -105,18 +121,7 @@ func group(cmd *cobra.Command) *cobra.Command {
 				names = append(names, c.Name())
 			}
 		}
-		return usagef(cmd, "unknown command %q: want one of %s", args[0], strings.Join(names, ", "))
+		return usageError{cmd.CommandPath(), fmt.Errorf("unknown command %q: want one of %s", args[0], strings.Join(names, ", "))}
 	}
 	return cmd
-}
-
-// printf writes for people. If they have stopped reading, that is no error.
-func printf(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
-
-// noArgs refuses arguments.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usagef(cmd, "%q is too much: %s takes no arguments", strings.Join(args, " "), cmd.CommandPath())
-	}
-	return nil
 }

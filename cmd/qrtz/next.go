@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/qrtz-go/qrtz/cron"
 )
@@ -15,36 +16,70 @@ import (
 // maxNext is how many fires `next` lists at most.
 const maxNext = 1000
 
-// nextFlags are the flags of `next`.
-type nextFlags struct {
-	zone, after string
-	n           int
-	quartz      bool
-	asJSON      bool
+type nextOptions struct {
+	expression, zone, afterText string
+	n                           int
+	quartz, asJSON              bool
+
+	after   time.Time
+	preview preview
 }
 
 func newNext() *cobra.Command {
-	var f nextFlags
-	cmd := &cobra.Command{
-		Use:     "next EXPRESSION",
-		Short:   "Show when a cron expression fires",
-		Long:    "Show when a cron expression fires, in its time zone and in UTC, and what changes of the clock do to it.\nThe expression is Quartz's: seconds first, six or seven fields.",
+	return command(&cobra.Command{
+		Use:   "next EXPRESSION",
+		Short: "Show when a cron expression fires",
+		Long: `Show when a cron expression fires, in its time zone and in UTC, and what changes of the clock do to it.
+The expression is Quartz's: seconds first, six or seven fields.`,
 		Example: "  qrtz next '0 0 2 ? * MON-FRI' --tz Asia/Shanghai -n 5\n  qrtz next '0 30 2 * * ?' --tz Europe/Berlin --after 2027-03-27",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef(cmd, "want one expression, in quotes, got %d arguments; for example qrtz next '0 0 2 ? * MON-FRI'", len(args))
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return next(cmd, args[0], f) },
+	}, &nextOptions{})
+}
+
+func (o *nextOptions) flags(f *pflag.FlagSet) {
+	f.StringVar(&o.zone, "tz", "UTC", "time zone, for example Asia/Shanghai")
+	f.IntVarP(&o.n, "number", "n", 5, fmt.Sprintf("how many fires, at most %d", maxNext))
+	f.StringVar(&o.afterText, "after", "", "fires after this time, for example 2027-03-27T12:00 in the zone (default now)")
+	f.BoolVar(&o.quartz, "quartz-dst", false, "with Quartz's own rule for daylight saving")
+	jsonFlag(f, &o.asJSON)
+}
+
+func (o *nextOptions) validate(args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("want one expression, in quotes, got %d arguments; for example qrtz next '0 0 2 ? * MON-FRI'", len(args))
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.zone, "tz", "UTC", "time zone, for example Asia/Shanghai")
-	flags.IntVarP(&f.n, "number", "n", 5, fmt.Sprintf("how many fires, at most %d", maxNext))
-	flags.StringVar(&f.after, "after", "", "fires after this time, for example 2027-03-27T12:00 in the zone (default now)")
-	flags.BoolVar(&f.quartz, "quartz-dst", false, "with Quartz's own rule for daylight saving")
-	flags.BoolVar(&f.asJSON, "json", false, "as JSON")
-	return cmd
+	o.expression = args[0]
+	if o.n < 1 || o.n > maxNext {
+		return fmt.Errorf("-n %d: want 1 to %d", o.n, maxNext)
+	}
+	loc, err := cron.LoadLocation(o.zone)
+	if err != nil {
+		return fmt.Errorf("--tz: %w", err)
+	}
+	if o.after, err = parseAfter(o.afterText, loc); err != nil {
+		return fmt.Errorf("--after: %w", err)
+	}
+	if o.preview, err = newPreview(o.expression, loc, o.quartz); err != nil {
+		return pointed(o.expression, err)
+	}
+	return nil
+}
+
+func (o *nextOptions) run(cmd *cobra.Command) error {
+	p, after, lines := o.preview, o.after, []fireLine{}
+	for t := p.schedule.Next(after); !t.IsZero() && len(lines) < o.n; t = p.schedule.Next(t) {
+		lines = append(lines, fireLine{Local: t.Format(time.RFC3339), UTC: t.UTC().Format(time.RFC3339), Note: p.note(after, t), at: t})
+		after = t
+	}
+	if o.asJSON {
+		return printJSON(cmd.OutOrStdout(), struct {
+			Expression  string     `json:"expression"`
+			Zone        string     `json:"zone"`
+			Description string     `json:"description"`
+			Fires       []fireLine `json:"fires"`
+		}{p.schedule.String(), o.zone, p.schedule.Describe(), lines})
+	}
+	o.print(cmd.OutOrStdout(), lines, after)
+	return nil
 }
 
 // fireLine is one fire as it is shown.
@@ -56,41 +91,8 @@ type fireLine struct {
 	at time.Time
 }
 
-func next(cmd *cobra.Command, expression string, f nextFlags) error {
-	if f.n < 1 || f.n > maxNext {
-		return usagef(cmd, "-n %d: want 1 to %d", f.n, maxNext)
-	}
-	loc, err := cron.LoadLocation(f.zone)
-	if err != nil {
-		return usagef(cmd, "--tz: %w", err)
-	}
-	after, err := parseAfter(f.after, loc)
-	if err != nil {
-		return usagef(cmd, "--after: %w", err)
-	}
-	p, err := newPreview(expression, loc, f.quartz)
-	if err != nil {
-		return usageError{cmd.CommandPath(), pointed(expression, err)}
-	}
-	lines := []fireLine{}
-	for t := p.schedule.Next(after); !t.IsZero() && len(lines) < f.n; t = p.schedule.Next(t) {
-		lines = append(lines, fireLine{Local: t.Format(time.RFC3339), UTC: t.UTC().Format(time.RFC3339), Note: p.note(after, t), at: t})
-		after = t
-	}
-	if f.asJSON {
-		return printJSON(cmd.OutOrStdout(), struct {
-			Expression  string     `json:"expression"`
-			Zone        string     `json:"zone"`
-			Description string     `json:"description"`
-			Fires       []fireLine `json:"fires"`
-		}{p.schedule.String(), f.zone, p.schedule.Describe(), lines})
-	}
-	printFires(cmd.OutOrStdout(), p, f, lines, after)
-	return nil
-}
-
-func printFires(out io.Writer, p preview, f nextFlags, lines []fireLine, after time.Time) {
-	printf(out, "%s   %s, %s\n\n", p.schedule, p.schedule.Describe(), f.zone)
+func (o *nextOptions) print(out io.Writer, lines []fireLine, after time.Time) {
+	printf(out, "%s   %s, %s\n\n", o.preview.schedule, o.preview.schedule.Describe(), o.zone)
 	for _, l := range lines {
 		note := ""
 		if l.Note != "" {
@@ -98,7 +100,7 @@ func printFires(out io.Writer, p preview, f nextFlags, lines []fireLine, after t
 		}
 		printf(out, "%-42s %s%s\n", l.at.Format("Mon 2006-01-02 15:04:05 MST (-07:00)"), l.at.UTC().Format("2006-01-02 15:04:05Z"), note)
 	}
-	if len(lines) < f.n {
+	if len(lines) < o.n {
 		printf(out, "It never fires after %s.\n", after.Format(time.RFC3339))
 	}
 }
@@ -113,7 +115,7 @@ func parseAfter(text string, loc *time.Location) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is no time: want for example 2027-03-27, 2027-03-27T12:00 or 2027-03-27T12:00:00+08:00", text)
+	return time.Time{}, fmt.Errorf("%q is not a time: want for example 2027-03-27, 2027-03-27T12:00 or 2027-03-27T12:00:00+08:00", text)
 }
 
 // pointed adds a line that points at what is wrong with the expression.

@@ -60,6 +60,6 @@ func TestNextPointsAtMistakes(t *testing.T) {
 	assert.Equal(t, 2, r.code)
 	assert.Contains(t, r.stderr, "25 is out of range; use 0 to 23\n  0 0 25 * * ?\n      ^\n")
 	assert.Contains(t, run(t, nil, "next", "0 0 2 * * ?", "--tz", "Shanghai").stderr, "--tz: unknown time zone \"Shanghai\": did you mean Asia/Shanghai?")
-	assert.Contains(t, run(t, nil, "next", "0 0 2 * * ?", "--after", "noon").stderr, `--after: "noon" is no time`)
+	assert.Contains(t, run(t, nil, "next", "0 0 2 * * ?", "--after", "noon").stderr, `--after: "noon" is not a time`)
 	assert.Contains(t, run(t, nil, "next", "0 0 2 * * ?", "-n", "0").stderr, "want 1 to 1000")
 }

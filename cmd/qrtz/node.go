@@ -2,121 +2,145 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"os"
 	"time"
 
-	"github.com/mattn/go-isatty"
-	"github.com/rs/zerolog"
+	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"github.com/qrtz-go/qrtz"
-	"github.com/qrtz-go/qrtz/internal/worker"
-	"github.com/qrtz-go/qrtz/schema"
-)
-
-const (
-	engineConns  = 2  // beside the scheduler's own
-	handlerConns = 32 // at most, of the statements of class sql; its own, so that slow ones do not hold up heartbeats
+	"github.com/qrtz-go/qrtz/internal/admin"
+	"github.com/qrtz-go/qrtz/node"
 )
 
 func newNode(g *global) *cobra.Command {
-	node := group(&cobra.Command{Use: "node", Short: "Nodes: run one; list, start, stop, drain"})
-	node.AddCommand(newNodeRun(g), newNodeList(g), newNodeStart(g), newNodeStop(g), newNodeDrain(g))
-	return node
-}
-
-// nodeFlags are the flags of `node run`. Zero values leave the defaults to qrtz.Config.
-type nodeFlags struct {
-	cfg        qrtz.Config
-	allowShell bool
-	clockSkew  time.Duration
-	logLevel   string
-}
-
-func newNodeRun(g *global) *cobra.Command {
-	f := nodeFlags{}
-	cmd := &cobra.Command{
-		Use:   "run --app APP",
-		Short: "Run a node with the built-in classes http, sql, noop and sleep",
-		Long: `Run a node of an app with the built-in classes http, sql, noop and sleep, and shell if
---allow-shell is given. Whoever can write to QRTZ_JOB can then run commands as this user.
-
-The first SIGINT or SIGTERM drains: nothing new is started, and what runs may finish
-within --drain. A second one quits at once.`,
-		Example: "  qrtz node run --app billing --dsn " + exampleDSN,
-		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.cfg.App == "" {
-				return usagef(cmd, "--app is missing: want the name of an app, for example --app billing")
-			}
-			level, err := zerolog.ParseLevel(f.logLevel)
-			if err != nil || f.logLevel == "" {
-				return usagef(cmd, "--log-level %q: want debug, info, warn, error or disabled", f.logLevel)
-			}
-			f.cfg.Prefix = g.prefix
-			if err := f.cfg.Validate(); err != nil {
-				return usageError{cmd.CommandPath(), err}
-			}
-			return g.with(cmd.Context(), func(d *database) error { return runNode(cmd.Context(), d, f, newLogger(os.Stderr, level)) })
-		},
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.cfg.App, "app", "", "the app whose schedules to run")
-	flags.StringVar(&f.cfg.NodeID, "id", "", "the node's id (default this machine's address)")
-	flags.IntVar(&f.cfg.Workers, "workers", 0, "how many runs at once (default 64)")
-	flags.DurationVar(&f.cfg.PollInterval, "poll", 0, "how often to read what is due, and how far ahead (default 5s)")
-	flags.DurationVar(&f.cfg.MisfireInterval, "misfire-interval", 0, "how often one node repairs and fails over (default 15s)")
-	flags.DurationVar(&f.cfg.MisfireAfter, "misfire-after", 0, "how late a fire is a misfire (default 1m)")
-	flags.DurationVar(&f.cfg.NodeTimeout, "node-timeout", 0, "how old a heartbeat means death (default 22.5s)")
-	flags.DurationVar(&f.cfg.DrainTimeout, "drain", 0, "how long what runs may go on when stopping (default 30s)")
-	flags.BoolVar(&f.allowShell, "allow-shell", false, "also run class shell: commands that jobs give")
-	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn, error or disabled")
-	flags.DurationVar(&f.clockSkew, "clock-skew", 0, "pretend that this machine's clock is wrong by this much")
-	_ = flags.MarkHidden("clock-skew") // it exists
+	cmd := group(&cobra.Command{Use: "node", Short: "Nodes: run one; list, start, stop, drain"})
+	cmd.AddCommand(newNodeRun(g), newNodeList(g), newNodeStart(g), newNodeStop(g), newNodeDrain(g))
 	return cmd
 }
 
-// newLogger writes for people on a terminal, and JSON otherwise.
-func newLogger(out *os.File, level zerolog.Level) zerolog.Logger {
-	var w io.Writer = out
-	if isatty.IsTerminal(out.Fd()) {
-		w = zerolog.ConsoleWriter{Out: out, TimeFormat: "15:04:05.000"}
-	}
-	return zerolog.New(w).Level(level).With().Timestamp().Logger()
+type nodeListOptions struct {
+	*global
+	app    string
+	asJSON bool
 }
 
-func runNode(ctx context.Context, d *database, f nodeFlags, log zerolog.Logger) error {
-	engine, err := d.pool(engineConns)
-	if err != nil {
-		return err
-	}
-	statements, err := d.pool(handlerConns)
-	if err != nil {
-		return err
-	}
-	if d.private { // nobody else would
-		if _, err := schema.Up(ctx, engine, d.prefix); err != nil {
+func newNodeList(g *global) *cobra.Command {
+	return command(&cobra.Command{Use: "list", Short: "List the nodes"}, &nodeListOptions{global: g})
+}
+
+func (o *nodeListOptions) flags(f *pflag.FlagSet) {
+	f.StringVar(&o.app, "app", "", "only nodes of this app")
+	jsonFlag(f, &o.asJSON)
+}
+
+func (o *nodeListOptions) validate(args []string) error { return noArgs(args) }
+
+func (o *nodeListOptions) run(cmd *cobra.Command) error {
+	ctx := cmd.Context()
+	return o.onTables(ctx, func(_ *database, s *admin.Store) error {
+		nodes, err := s.Nodes(ctx, o.app)
+		if err != nil {
 			return err
 		}
+		return printList(cmd.OutOrStdout(), o.asJSON, nodes, "APP NODE HOST STATE JOINED HEARTBEAT RUNNING SKEW_MS PROCESS VERSION", func(n admin.Node) []any {
+			return []any{n.App, n.ID, n.HostName, nodeState(n), n.Joined, heartbeat(n), n.Running, n.ClockSkew, n.Process, n.Version}
+		})
+	})
+}
+
+func nodeState(n admin.Node) string {
+	if n.State == "N" && n.StoppedByApp {
+		return "off (app)"
 	}
-	f.cfg.DSN = d.cfg.FormatDSN()
-	f.cfg.Logger = &log
-	if f.clockSkew != 0 {
-		f.cfg.Wall = func() time.Time { return time.Now().Add(f.clockSkew) }
+	return onOff(n.State)
+}
+
+func heartbeat(n admin.Node) string {
+	if n.HeartbeatAge == nil {
+		return ""
 	}
-	s, err := qrtz.Open(engine, f.cfg)
-	if err != nil {
-		return err
+	return shortDuration(time.Duration(*n.HeartbeatAge)*time.Millisecond) + " ago"
+}
+
+// nodeSwitchOptions are those of start, stop and drain.
+type nodeSwitchOptions struct {
+	*global
+	waitFlags
+	id, app   string
+	on, drain bool
+}
+
+func newNodeStart(g *global) *cobra.Command {
+	return command(&cobra.Command{Use: "start ID", Short: "Switch a node on"}, &nodeSwitchOptions{global: g, on: true})
+}
+
+func newNodeStop(g *global) *cobra.Command {
+	return command(&cobra.Command{
+		Use:   "stop ID",
+		Short: "Switch a node off: it starts nothing new; running jobs continue",
+		Long: `Switch a node off: it starts nothing new; running jobs continue. Its process stays, and is
+still off when it is started again, until ` + "`qrtz node start`" + `.`,
+	}, &nodeSwitchOptions{global: g})
+}
+
+func newNodeDrain(g *global) *cobra.Command {
+	return command(&cobra.Command{
+		Use:   "drain ID",
+		Short: "Switch a node off and say what it still runs; with --wait until that has ended",
+		Long: `Switch a node off and say what it still runs; with --wait until that has ended.
+Runs that write no row (jobs with HISTORY NONE) are not seen.`,
+	}, &nodeSwitchOptions{global: g, drain: true})
+}
+
+func (o *nodeSwitchOptions) flags(f *pflag.FlagSet) {
+	f.StringVar(&o.app, "app", "", "the node's app, if several have a node of that id")
+	if o.drain {
+		o.add(f, "it runs nothing any more")
 	}
-	opts := worker.Options{AllowShell: f.allowShell}
-	worker.Register(s, statements, opts)
-	log.Info().Str("app", f.cfg.App).Strs("classes", worker.Classes(opts)).Str("database", fmt.Sprintf("%s(%s)/%s", d.cfg.Net, d.cfg.Addr, d.cfg.DBName)).Msg("starting")
-	defer context.AfterFunc(ctx, func() { log.Info().Msg("stopping; a second signal quits at once") })()
-	if err := s.Run(ctx); err != nil {
-		return err
-	}
-	log.Info().Msg("stopped")
-	return nil
+}
+
+func (o *nodeSwitchOptions) validate(args []string) (err error) {
+	o.id, err = oneArg(args, "the id of a node")
+	return err
+}
+
+func (o *nodeSwitchOptions) run(cmd *cobra.Command) error {
+	ctx, cancel := o.within(cmd.Context())
+	defer cancel()
+	out := cmd.OutOrStdout()
+	return o.onTables(ctx, func(d *database, s *admin.Store) error {
+		n, err := s.Node(ctx, o.app, o.id)
+		if err != nil {
+			return err
+		}
+		var was bool
+		err = d.change(ctx, func(db *sqlx.DB, tx *sqlx.Tx, _ time.Time) (err error) {
+			was, err = node.NewStore(db, d.prefix, n.App).Switch(ctx, tx, n.ID, o.on)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		printf(out, "node %s of app %s is %s\n", cell(n.ID), cell(n.App), switched(o.on, was))
+		if o.on {
+			return nil
+		}
+		return o.watch(ctx, s, n, func(n admin.Node) { printf(out, "%d runs continue\n", n.Running) })
+	})
+}
+
+// watch says how much a node still runs, and with --wait again until it is nothing. A node that leaves runs nothing.
+func (o *nodeSwitchOptions) watch(ctx context.Context, s *admin.Store, n admin.Node, say func(admin.Node)) error {
+	last := -1
+	return every(ctx, 200*time.Millisecond, func() (bool, error) {
+		now, err := s.Node(ctx, n.App, n.ID)
+		if err != nil {
+			return false, err
+		}
+		if now.Running != last {
+			say(now)
+		}
+		last = now.Running
+		return now.Running == 0 || !o.wait, nil
+	})
 }

@@ -3,78 +3,105 @@ package main
 import (
 	"context"
 	"io"
+	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/qrtz-go/qrtz/internal/admin"
 )
 
 func newRun(g *global) *cobra.Command {
-	run := group(&cobra.Command{Use: "run", Short: "Runs: what has happened, happens, and waits"})
-	run.AddCommand(newRunList(g), newRunShow(g), newRunCancel(g), newRunRetry(g))
-	return run
+	cmd := group(&cobra.Command{Use: "run", Short: "Runs: list, show, cancel, retry"})
+	cmd.AddCommand(newRunList(g), newRunShow(g), newRunCancel(g), newRunRetry(g))
+	return cmd
+}
+
+type runListOptions struct {
+	*global
+	listFlags
+	job string
 }
 
 func newRunList(g *global) *cobra.Command {
-	var l listing
-	var job string
-	cmd := &cobra.Command{
+	return command(&cobra.Command{
 		Use:   "list",
 		Short: "List runs, the newest first",
-		Args:  noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := l.check(cmd, runStates...); err != nil {
-				return err
-			}
-			return g.onTables(cmd, func(ctx context.Context, _ *database, s *admin.Store) error {
-				app, id, err := findJob(ctx, s, l.app, job)
-				if err != nil {
-					return err
-				}
-				runs, err := s.Runs(ctx, admin.RunFilter{App: app, State: l.state, JobID: id, Limit: l.limit})
-				if err != nil {
-					return err
-				}
-				return printRuns(cmd.OutOrStdout(), l.asJSON, runs.Rows)
-			})
-		},
-	}
-	l.flags(cmd, "runs", runStates...)
-	l.limitFlag(cmd, 20)
-	cmd.Flags().StringVar(&job, "job", "", "only those of this job, by name or id")
-	return cmd
+		Long: `List runs, the newest first: of an app, or in a state, by the time at which they were due,
+else by id.`,
+	}, &runListOptions{global: g, listFlags: listFlags{states: admin.RunStates}})
 }
 
-func printRuns(out io.Writer, asJSON bool, runs []admin.Run) error {
-	return printList(out, asJSON, runs, "ID APP JOB STATE ATTEMPT NODE FIRE LATE TOOK MESSAGE", func(r admin.Run) []any {
-		return []any{r.ID, r.App, r.Job(), r.State, r.Attempt, r.Node, r.Fire, between(r.Fire, r.StartedAt), between(r.StartedAt, r.FinishedAt), short(r.Message, 60)}
+func (o *runListOptions) flags(f *pflag.FlagSet) {
+	o.add(f, "runs", 20)
+	f.StringVar(&o.job, "job", "", "only those of this job, by name or id")
+}
+
+func (o *runListOptions) validate(args []string) error {
+	if err := noArgs(args); err != nil {
+		return err
+	}
+	return o.listFlags.validate()
+}
+
+func (o *runListOptions) run(cmd *cobra.Command) error {
+	ctx := cmd.Context()
+	return o.onTables(ctx, func(_ *database, s *admin.Store) error {
+		app, id, err := findJob(ctx, s, o.app, o.job)
+		if err != nil {
+			return err
+		}
+		part, err := s.Runs(ctx, admin.RunFilter{App: app, JobID: id, State: o.state, After: o.from, Limit: o.limit})
+		if err != nil {
+			return o.refusal(cmd, err)
+		}
+		return printPart(cmd, o.asJSON, part, runHead, runLine)
 	})
 }
 
-func newRunShow(g *global) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "show ID",
-		Short: "Show a run",
-		Args:  idArg("the id of a run"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.onTables(cmd, func(ctx context.Context, _ *database, s *admin.Store) error {
-				r, err := s.Run(ctx, argID(args))
-				if err != nil {
-					return err
-				}
-				return showRun(cmd.OutOrStdout(), asJSON, r)
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON")
-	return cmd
+const runHead = "ID APP JOB STATE ATTEMPT NODE FIRE LATE TOOK MESSAGE"
+
+func runLine(r admin.Run) []any {
+	return []any{r.ID, r.App, r.Job(), r.State, r.Attempt, r.Node, r.Fire, between(r.Fire, r.StartedAt), between(r.StartedAt, r.FinishedAt), short(r.Message, 60)}
 }
 
-func showRun(out io.Writer, asJSON bool, r admin.Run) error {
-	if asJSON {
-		return printJSON(out, r)
-	}
+func printRuns(out io.Writer, runs []admin.Run) error {
+	return printList(out, false, runs, runHead, runLine)
+}
+
+type runShowOptions struct {
+	*global
+	id     int64
+	asJSON bool
+}
+
+func newRunShow(g *global) *cobra.Command {
+	return command(&cobra.Command{Use: "show ID", Short: "Show a run"}, &runShowOptions{global: g})
+}
+
+func (o *runShowOptions) flags(f *pflag.FlagSet) { jsonFlag(f, &o.asJSON) }
+
+func (o *runShowOptions) validate(args []string) (err error) {
+	o.id, err = idArg(args, "the id of a run")
+	return err
+}
+
+func (o *runShowOptions) run(cmd *cobra.Command) error {
+	ctx := cmd.Context()
+	return o.onTables(ctx, func(_ *database, s *admin.Store) error {
+		r, err := s.Run(ctx, o.id)
+		if err != nil {
+			return err
+		}
+		if o.asJSON {
+			return printJSON(cmd.OutOrStdout(), r)
+		}
+		return showRun(cmd.OutOrStdout(), r)
+	})
+}
+
+func showRun(out io.Writer, r admin.Run) error {
 	state := r.State
 	if r.Cancelling {
 		state += ", to be cancelled"
@@ -84,7 +111,7 @@ func showRun(out io.Writer, asJSON bool, r admin.Run) error {
 		{"app", r.App},
 		{"job", r.Job()},
 		{"job id", r.JobID},
-		{"execute", r.ExecuteID},
+		{"schedule", r.ExecuteID},
 		{"state", state},
 		{"attempt", r.Attempt},
 		{"recovers run", r.Recovers},
@@ -110,4 +137,70 @@ func showRun(out io.Writer, asJSON bool, r admin.Run) error {
 		printf(out, "\n%s\n", visible(*r.Message))
 	}
 	return nil
+}
+
+// runChangeOptions are those of cancel and retry.
+type runChangeOptions struct {
+	*global
+	id     int64
+	change func(ctx context.Context, s stores, tx *sqlx.Tx, now time.Time, id int64) (newID int64, err error)
+	said   func(out io.Writer, r admin.Run, newID int64)
+}
+
+func newRunCancel(g *global) *cobra.Command {
+	return command(&cobra.Command{
+		Use:   "cancel ID",
+		Short: "Cancel a PENDING run, or ask the node of a RUNNING one to cancel it",
+		Long: `Cancel a PENDING run, or ask the node of a RUNNING one to cancel its context, which
+happens within a second. The run ends when its handler returns.`,
+	}, &runChangeOptions{
+		global: g,
+		change: func(ctx context.Context, s stores, tx *sqlx.Tx, now time.Time, id int64) (int64, error) {
+			return 0, s.runs.Cancel(ctx, tx, now, id)
+		},
+		said: func(out io.Writer, r admin.Run, _ int64) {
+			printf(out, "asked for run %d of job %s to be cancelled\n", r.ID, cell(r.Job()))
+		},
+	})
+}
+
+func newRunRetry(g *global) *cobra.Command {
+	return command(&cobra.Command{
+		Use:   "retry ID",
+		Short: "Try a run again that FAILED, was LOST or CANCELLED",
+	}, &runChangeOptions{
+		global: g,
+		change: func(ctx context.Context, s stores, tx *sqlx.Tx, now time.Time, id int64) (int64, error) {
+			return s.runs.Retry(ctx, tx, now, id)
+		},
+		said: func(out io.Writer, r admin.Run, newID int64) {
+			printf(out, "run %d retries run %d (attempt %d)\n", newID, r.ID, r.Attempt+1)
+		},
+	})
+}
+
+func (o *runChangeOptions) flags(*pflag.FlagSet) {}
+
+func (o *runChangeOptions) validate(args []string) (err error) {
+	o.id, err = idArg(args, "the id of a run")
+	return err
+}
+
+func (o *runChangeOptions) run(cmd *cobra.Command) error {
+	ctx := cmd.Context()
+	return o.onTables(ctx, func(d *database, s *admin.Store) error {
+		r, err := s.Run(ctx, o.id)
+		if err != nil {
+			return err
+		}
+		var newID int64
+		err = d.changeIn(ctx, r.App, func(s stores, tx *sqlx.Tx, now time.Time) (err error) {
+			newID, err = o.change(ctx, s, tx, now, r.ID)
+			return err
+		})
+		if err == nil {
+			o.said(cmd.OutOrStdout(), r, newID)
+		}
+		return err
+	})
 }
