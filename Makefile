@@ -10,11 +10,11 @@ DB_DIR   ?= $(CURDIR)/.cache/db
 QRTZ_DIR ?= $(or $(XDG_DATA_HOME),$(HOME)/.local/share)/qrtz
 LINT_VERSION := v2.15.0
 LINT     := $(CURDIR)/.bin/golangci-lint
-DBRUN    := go run ./internal/dbrun
+DBRUN    := go run ./internal/servers/dbrun
 DURATION ?= 10m
 SEED     ?= 0
 SHORT_SEED ?= 1
-TORTURE  := cd internal/torture && go run . --duration $(DURATION) --seed $(SEED)
+TORTURE  := cd internal/proof/torture && go run . --duration $(DURATION) --seed $(SEED)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo examples/hello examples/transaction examples/hooks examples/testing test race lint fmt bench bench/compare torture torture-galera torture-mysql torture-mutations check tidy vet fmt/check torture/short db/up db/down database faketime
@@ -27,7 +27,7 @@ demo: database ## see it work on a private database (NODES=3 FOR=30s)
 
 examples/hello: ## the program of the README on the private database of qrtz (also examples/transaction, hooks, testing)
 examples/hello examples/transaction examples/hooks: database
-	@go build -o .cache/bin/ ./internal/dbrun ./$@
+	@go build -o .cache/bin/ ./internal/servers/dbrun ./$@
 	@.cache/bin/dbrun in '$(QRTZ_DIR)' -- .cache/bin/$(@F)
 
 examples/testing: database
@@ -41,34 +41,34 @@ race: database ## all tests with the race detector
 
 lint: $(LINT) ## golangci-lint
 	$(LINT) run
-	cd internal/torture && $(LINT) run
+	cd internal/proof/torture && $(LINT) run
 
 fmt: $(LINT) ## format everything
 	$(LINT) fmt
 
 bench: database ## measure: qrtz beside bare SQL, a quarter of an hour (BENCH=--quick); cron beside other Go libraries
 	go run ./cmd/qrtz bench $(BENCH)
-	cd internal/cronbench && go test -run '^$$' -bench . -benchtime 200ms
+	cd internal/proof/cronbench && go test -run '^$$' -bench . -benchtime 200ms
 
 bench/compare: database ## measure this state beside an earlier one, in turns (BASE=<commit> ROUNDS=5 LOADS=1)
-	@go run ./internal/bench/compare --base '$(BASE)' --rounds $(ROUNDS) --loads $(LOADS)
+	@go run ./internal/proof/bench/compare --base '$(BASE)' --rounds $(ROUNDS) --loads $(LOADS)
 
 torture: database faketime ## a cluster under seeded faults, checked all the while (DURATION=10m SEED=…)
 	$(TORTURE)
 
 torture-galera: database faketime ## the same on a Galera cluster of three (installed if need be, when root)
-	@internal/ensure-galera.sh
+	@internal/servers/ensure-galera.sh
 	$(TORTURE) --galera
 
 torture-mysql: faketime ## the same on MySQL 9 (fetched and unpacked, not installed)
-	server=$$(internal/get-mysql9.sh) && export QRTZ_MYSQLD=$$server && $(TORTURE)
+	server=$$(internal/servers/get-mysql9.sh) && export QRTZ_MYSQLD=$$server && $(TORTURE)
 
 torture-mutations: database faketime ## does the torture find bugs? take safety mechanisms out of a copy, one by one (SEEDS='11 12 13' JOBS=2)
-	@internal/torture/mutate.sh
+	@internal/proof/torture/mutate.sh
 
 torture/short: database faketime
-	internal/torture/mutate.sh --check
-	cd internal/torture && go test -race ./... && go run . --duration 1m --seed $(SHORT_SEED)
+	internal/proof/torture/mutate.sh --check
+	cd internal/proof/torture && go test -race ./... && go run . --duration 1m --seed $(SHORT_SEED)
 
 check: fmt/check vet lint tidy race torture/short ## what CI runs
 
@@ -83,17 +83,17 @@ fmt/check: $(LINT)
 
 vet:
 	go vet ./...
-	cd internal/torture && go vet ./...
+	cd internal/proof/torture && go vet ./...
 
 tidy:
 	go mod tidy -diff
-	cd internal/torture && go mod tidy -diff
+	cd internal/proof/torture && go mod tidy -diff
 
 database:
-	@internal/ensure-database.sh
+	@internal/servers/ensure-database.sh
 
 faketime:
-	@internal/ensure-faketime.sh
+	@internal/servers/ensure-faketime.sh
 
 # Built from source through the Go module proxy, once per version: some minutes.
 $(LINT): .bin/golangci-lint-$(LINT_VERSION)

@@ -55,7 +55,7 @@ var (
 // TestLinksOfThePagesLeadSomewhere checks those within the repository, with the headings they name.
 func TestLinksOfThePagesLeadSomewhere(t *testing.T) {
 	checked := 0
-	for _, pattern := range []string{"*.md", "docs/*.md", "internal/*/*.md", "examples/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "internal/*/*/*.md", "examples/*.md"} {
 		pages, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		for _, page := range pages {

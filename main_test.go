@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qrtz-go/qrtz"
-	"github.com/qrtz-go/qrtz/internal/testdb"
+	"github.com/qrtz-go/qrtz/internal/servers/testdb"
 )
 
 func TestMain(m *testing.M) { os.Exit(testdb.Main(m)) }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qrtz-go/qrtz"
-	"github.com/qrtz-go/qrtz/internal/testdb"
+	"github.com/qrtz-go/qrtz/internal/servers/testdb"
 )
 
 func TestANodeDoesNotStartWhereAQuoteCanHide(t *testing.T) {

@@ -11,10 +11,10 @@ import (
 
 	"github.com/qrtz-go/qrtz/app"
 	"github.com/qrtz-go/qrtz/execute"
-	"github.com/qrtz-go/qrtz/internal/outage"
 	"github.com/qrtz-go/qrtz/internal/text"
 	"github.com/qrtz-go/qrtz/misfire"
 	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/outage"
 	"github.com/qrtz-go/qrtz/poller"
 	"github.com/qrtz-go/qrtz/pool"
 	"github.com/qrtz-go/qrtz/schema"

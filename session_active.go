@@ -7,7 +7,7 @@ import (
 
 	"github.com/qrtz-go/qrtz/run"
 
-	"github.com/qrtz-go/qrtz/internal/outage"
+	"github.com/qrtz-go/qrtz/outage"
 )
 
 // attendEvery is how often what long runs have to say is written, and requests to cancel them are looked for.

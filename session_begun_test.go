@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qrtz-go/qrtz"
-	"github.com/qrtz-go/qrtz/internal/mysqld"
+	"github.com/qrtz-go/qrtz/internal/servers/mysqld"
 )
 
 // The server comes back with its data of some time ago, as after a restore, a fail-over to a replica that lagged, or a crash

@@ -6,8 +6,8 @@ import (
 
 	"github.com/qrtz-go/qrtz/run"
 
-	"github.com/qrtz-go/qrtz/internal/outage"
 	"github.com/qrtz-go/qrtz/misfire"
+	"github.com/qrtz-go/qrtz/outage"
 )
 
 const (

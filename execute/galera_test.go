@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/qrtz-go/qrtz/internal/galera"
+	"github.com/qrtz-go/qrtz/internal/servers/galera"
 	"github.com/qrtz-go/qrtz/schema"
 )
 

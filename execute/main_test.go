@@ -15,7 +15,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/stretchr/testify/require"
 
-	"github.com/qrtz-go/qrtz/internal/testdb"
+	"github.com/qrtz-go/qrtz/internal/servers/testdb"
 	"github.com/qrtz-go/qrtz/schema"
 )
 

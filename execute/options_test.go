@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/qrtz-go/qrtz/internal/testdb"
+	"github.com/qrtz-go/qrtz/internal/servers/testdb"
 )
 
 func TestBackoffDoublesUpToItsLimitGiveOrTakeAFifth(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/qrtz-go/qrtz/app"
 	"github.com/qrtz-go/qrtz/execute"
-	"github.com/qrtz-go/qrtz/internal/outage"
 	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/outage"
 )
 
 // Apps is what the handler needs of app.Store.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/qrtz-go/qrtz/app"
 	"github.com/qrtz-go/qrtz/execute"
-	"github.com/qrtz-go/qrtz/internal/outage"
 	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/outage"
 )
 
 const (

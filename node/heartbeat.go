@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/qrtz-go/qrtz/internal/outage"
+	"github.com/qrtz-go/qrtz/outage"
 )
 
 // Run sends heartbeats until ctx is done. An outage of the database is logged once and waited out. When

@@ -14,7 +14,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/rs/zerolog"
 
-	"github.com/qrtz-go/qrtz/internal/outage"
+	"github.com/qrtz-go/qrtz/outage"
 	"github.com/qrtz-go/qrtz/schema"
 )
 

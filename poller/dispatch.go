@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/qrtz-go/qrtz/execute"
-	"github.com/qrtz-go/qrtz/internal/outage"
+	"github.com/qrtz-go/qrtz/outage"
 )
 
 const (

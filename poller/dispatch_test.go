@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qrtz-go/qrtz/execute"
-	"github.com/qrtz-go/qrtz/internal/outage"
+	"github.com/qrtz-go/qrtz/outage"
 	"github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
 )

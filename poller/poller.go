@@ -14,8 +14,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/qrtz-go/qrtz/execute"
-	"github.com/qrtz-go/qrtz/internal/outage"
 	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/outage"
 )
 
 // Executes is what the poller needs of execute.Store.

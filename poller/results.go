@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/qrtz-go/qrtz/internal/outage"
 	"github.com/qrtz-go/qrtz/internal/text"
+	"github.com/qrtz-go/qrtz/outage"
 	"github.com/qrtz-go/qrtz/run"
 	"github.com/rs/zerolog"
 )

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/qrtz-go/qrtz/app"
-	"github.com/qrtz-go/qrtz/internal/admin"
+	"github.com/qrtz-go/qrtz/internal/cli/admin"
 )
 
 func newApp(g *global) *cobra.Command {

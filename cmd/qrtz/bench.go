@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/qrtz-go/qrtz/internal/bench"
+	"github.com/qrtz-go/qrtz/internal/proof/bench"
 )
 
 type benchOptions struct {

@@ -13,8 +13,8 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/qrtz-go/qrtz/execute"
-	"github.com/qrtz-go/qrtz/internal/admin"
-	"github.com/qrtz-go/qrtz/internal/mysqld"
+	"github.com/qrtz-go/qrtz/internal/cli/admin"
+	"github.com/qrtz-go/qrtz/internal/servers/mysqld"
 	"github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
 )

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/qrtz-go/qrtz"
-	"github.com/qrtz-go/qrtz/internal/check"
-	"github.com/qrtz-go/qrtz/internal/mysqld"
+	"github.com/qrtz-go/qrtz/internal/proof/check"
+	"github.com/qrtz-go/qrtz/internal/servers/mysqld"
 	"github.com/qrtz-go/qrtz/schema"
 )
 

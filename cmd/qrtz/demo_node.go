@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/qrtz-go/qrtz/internal/child"
+	"github.com/qrtz-go/qrtz/internal/servers/child"
 )
 
 // nodeStopLimit bounds how long a node may take to drain.

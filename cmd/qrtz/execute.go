@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/qrtz-go/qrtz/execute"
-	"github.com/qrtz-go/qrtz/internal/admin"
+	"github.com/qrtz-go/qrtz/internal/cli/admin"
 )
 
 func newExecute(g *global) *cobra.Command {

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/qrtz-go/qrtz/internal/admin"
+	"github.com/qrtz-go/qrtz/internal/cli/admin"
 )
 
 // listFlags are the flags of a list that can be long.

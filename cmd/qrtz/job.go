@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/qrtz-go/qrtz/internal/admin"
+	"github.com/qrtz-go/qrtz/internal/cli/admin"
 )
 
 func newJob(g *global) *cobra.Command {

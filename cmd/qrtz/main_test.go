@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/qrtz-go/qrtz/internal/testdb"
+	"github.com/qrtz-go/qrtz/internal/servers/testdb"
 )
 
 // binary is the program under test, built once.

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/qrtz-go/qrtz"
-	"github.com/qrtz-go/qrtz/internal/worker"
+	"github.com/qrtz-go/qrtz/internal/cli/worker"
 	"github.com/qrtz-go/qrtz/schema"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/qrtz-go/qrtz/internal/admin"
+	"github.com/qrtz-go/qrtz/internal/cli/admin"
 )
 
 // printf writes for people. If they have stopped reading, that is no error.

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/qrtz-go/qrtz/internal/testdb"
+	"github.com/qrtz-go/qrtz/internal/servers/testdb"
 )
 
 func TestMain(m *testing.M) { os.Exit(testdb.Main(m)) }

@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/qrtz-go/qrtz/internal/child"
-	"github.com/qrtz-go/qrtz/internal/testdb"
+	"github.com/qrtz-go/qrtz/internal/servers/child"
+	"github.com/qrtz-go/qrtz/internal/servers/testdb"
 )
 
 const (
