@@ -67,12 +67,12 @@ func (s *Store) Claim(ctx context.Context, who node.Instance, moves []Move) (App
 	return a, nil
 }
 
-// Repair carries out moves of executes in state from that start nothing here. It needs a live instance but
+// Move carries out moves of executes in state from that start nothing here. It needs a live instance but
 // not one that is on. Like Claim it leaves out what somebody else moved meanwhile, or has locked.
-func (s *Store) Repair(ctx context.Context, who node.Instance, from State, moves []Move) (Applied, error) {
+func (s *Store) Move(ctx context.Context, who node.Instance, from State, moves []Move) (Applied, error) {
 	a, err := s.apply(ctx, terms{who, from, false}, moves)
 	if err != nil {
-		return a, fmt.Errorf("repair executes: %w", err)
+		return a, fmt.Errorf("move executes: %w", err)
 	}
 	return a, nil
 }

@@ -281,7 +281,7 @@ func TestAClaimNeedsAppNodeAndInstance(t *testing.T) {
 			f.exec(lose)
 			require.Empty(t, f.claim(who, 1, f.due(noon)...).Moved)
 			require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
-			repaired, err := f.store.Repair(t.Context(), who, Executing, []Move{f.due(noon)[0].Resume(at(5))})
+			repaired, err := f.store.Move(t.Context(), who, Executing, []Move{f.due(noon)[0].MoveTo(at(5))})
 			require.NoError(t, err)
 			if name == "app off" || name == "node off" || name == "no app" {
 				require.Len(t, repaired.Moved, 1, "a node that is off still repairs")
@@ -394,9 +394,9 @@ func TestManyRunsInOneMove(t *testing.T) {
 	f.exec(`UPDATE QRTZ_EXECUTE SET MISFIRE = 'CATCH_UP', CATCH_UP_LIMIT = 5000`)
 	var moves []Move
 	for _, e := range f.due(noon) {
-		moves = append(moves, e.Repair(at(1999)))
+		moves = append(moves, e.MisfireMove(at(1999)))
 	}
-	done, err := store.Repair(t.Context(), f.join("n1"), Executing, moves)
+	done, err := store.Move(t.Context(), f.join("n1"), Executing, moves)
 	require.NoError(t, err)
 	require.Len(t, done.Moved, 30)
 	require.Empty(t, done.Runs)

@@ -121,7 +121,7 @@ func TestTextIsData(t *testing.T) {
 	broken := f.read(r.ExecuteID)
 	message := nasty + "\xff\xfe" + strings.Repeat("ü", run.MaxMessage)
 	broken.Problem = errors.New(message)
-	_, err := f.store.Repair(t.Context(), who, Executing, []Move{broken.Break()})
+	_, err := f.store.Move(t.Context(), who, Executing, []Move{broken.ErrorMove()})
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(f.text(`SELECT STATE_REASON FROM QRTZ_EXECUTE`), nasty+"\uFFFDü"))
 

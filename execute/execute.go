@@ -83,8 +83,8 @@ func (m *Move) claimsOne() bool {
 	return len(m.Runs) == 1 && m.Runs[0].State == run.Running && m.Runs[0].FireTime.Equal(m.Prev)
 }
 
-// Claim is the move that makes us run the given fires, which must be the next ones, in order.
-func (e *Execute) Claim(fires []time.Time) Move {
+// ClaimMove is the move that makes us run the given fires, which must be the next ones, in order.
+func (e *Execute) ClaimMove(fires []time.Time) Move {
 	m := e.pass(fires[len(fires)-1], int64(len(fires)))
 	for _, fire := range fires {
 		m.Runs = append(m.Runs, run.NewRun{State: run.Running, FireTime: fire, Count: 1})
@@ -101,9 +101,9 @@ func (e *Execute) pass(last time.Time, n int64) Move {
 	return m
 }
 
-// Resume is the move to the first fire at or after t. The fires before it are passed over without a
+// MoveTo is the move to the first fire at or after t. The fires before it are passed over without a
 // trace and not counted: the execute was paused, or its app or all its nodes were switched off.
-func (e *Execute) Resume(t time.Time) Move {
+func (e *Execute) MoveTo(t time.Time) Move {
 	m := Move{Execute: e, State: e.State, Prev: e.Prev, Next: e.firstFrom(t)}
 	if m.Next.IsZero() {
 		m.State = Complete
@@ -118,9 +118,9 @@ func (e *Execute) firstFrom(t time.Time) time.Time {
 	return e.Schedule.After(t.Add(-time.Nanosecond), e.Fired)
 }
 
-// Begin is the move that gives an active execute its first fire: one that was added without
+// BeginMove is the move that gives an active execute its first fire: one that was added without
 // NEXT_FIRE_TIME, or whose NEXT_FIRE_TIME was cleared to have it computed anew.
-func (e *Execute) Begin(now time.Time) Move {
+func (e *Execute) BeginMove(now time.Time) Move {
 	m := Move{Execute: e, State: e.State, Prev: e.Prev}
 	if e.Prev.IsZero() && e.Fired == 0 {
 		m.Next = e.Schedule.First(now)
@@ -133,14 +133,14 @@ func (e *Execute) Begin(now time.Time) Move {
 	return m
 }
 
-// Break is the move that takes an execute whose schedule cannot be used out of service.
-func (e *Execute) Break() Move {
+// ErrorMove is the move that takes an execute whose schedule cannot be used out of service.
+func (e *Execute) ErrorMove() Move {
 	return Move{Execute: e, State: Error, Reason: e.Problem.Error(), Prev: e.Prev, Next: e.Next}
 }
 
-// Heal is the move that brings a corrected execute back; it fires from now on.
-func (e *Execute) Heal(now time.Time) Move {
-	m := e.Resume(now)
+// HealMove is the move that brings a corrected execute back; it fires from now on.
+func (e *Execute) HealMove(now time.Time) Move {
+	m := e.MoveTo(now)
 	if m.State == Error {
 		m.State = Executing
 	}

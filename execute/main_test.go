@@ -154,7 +154,7 @@ func (f *tables) read(id int64) *Execute {
 func claims(executes []*Execute, n int) []Move {
 	moves := make([]Move, len(executes))
 	for i, e := range executes {
-		moves[i] = e.Claim(e.Fires(at(1000000), n))
+		moves[i] = e.ClaimMove(e.Fires(at(1000000), n))
 	}
 	return moves
 }

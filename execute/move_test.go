@@ -29,7 +29,7 @@ func TestFiresAreInOrderAndLimited(t *testing.T) {
 
 func TestAClaimMovesPastItsFiresAndCompletesWithTheLast(t *testing.T) {
 	e := parsed(t, everySecond(3), 0, noon)
-	m := e.Claim(e.Fires(at(100), 2))
+	m := e.ClaimMove(e.Fires(at(100), 2))
 	require.Equal(t, Executing, m.State)
 	require.Equal(t, at(1).UnixMilli(), m.Prev.UnixMilli())
 	require.Equal(t, at(2).UnixMilli(), m.Next.UnixMilli())
@@ -42,7 +42,7 @@ func TestAClaimMovesPastItsFiresAndCompletesWithTheLast(t *testing.T) {
 
 	rest := m.moved()
 	require.Equal(t, int64(2), rest.Fired)
-	m = rest.Claim(rest.Fires(at(100), 100))
+	m = rest.ClaimMove(rest.Fires(at(100), 100))
 	require.Equal(t, Complete, m.State)
 	require.Zero(t, m.Next)
 	require.Len(t, m.Runs, 1)
@@ -67,7 +67,7 @@ func TestRepairByPolicy(t *testing.T) {
 	} {
 		e := parsed(t, everySecond(Forever), 10, at(10))
 		e.Misfire, e.CatchUpLimit = c.policy, c.limit
-		m := e.Repair(at(9 + c.missed).Add(999 * time.Millisecond))
+		m := e.MisfireMove(at(9 + c.missed).Add(999 * time.Millisecond))
 		require.Equal(t, int64(c.missed), m.Fires, c)
 		require.Equal(t, at(10+c.missed).UnixMilli(), m.Next.UnixMilli(), c)
 		require.Equal(t, at(9+c.missed).UnixMilli(), m.Prev.UnixMilli(), c)
@@ -90,14 +90,14 @@ func TestRepairByPolicy(t *testing.T) {
 }
 
 func TestRepairCompletesWithTheLastFire(t *testing.T) {
-	m := parsed(t, everySecond(5), 2, at(2)).Repair(at(1000))
+	m := parsed(t, everySecond(5), 2, at(2)).MisfireMove(at(1000))
 	require.Equal(t, Complete, m.State)
 	require.Equal(t, int64(3), m.Fires)
 	require.Len(t, m.Runs, 2)
 }
 
 func TestRepairOfNothingMissedOnlyMovesOn(t *testing.T) {
-	m := parsed(t, everySecond(Forever), 0, at(100)).Repair(at(50))
+	m := parsed(t, everySecond(Forever), 0, at(100)).MisfireMove(at(50))
 	require.Equal(t, at(100), m.Next)
 	require.Empty(t, m.Runs)
 	require.Zero(t, m.Fires)
@@ -110,7 +110,7 @@ func TestTheMissedFiresOfARateAreNotWalkedThrough(t *testing.T) {
 		e := parsed(t, Spec{Kind: Simple, Every: time.Millisecond, Repeat: Forever, Start: start}, 0, start)
 		e.Misfire = policy
 		began := time.Now()
-		m := e.Repair(noon)
+		m := e.MisfireMove(noon)
 		require.Less(t, time.Since(began), time.Second)
 		require.Zero(t, m.Walked)
 		require.Equal(t, noon.UnixMilli(), m.Fires)
@@ -179,7 +179,7 @@ func TestMoreMissedFiresThanOneMoveDealsWith(t *testing.T) {
 			var pending []time.Time
 			var fires, skipped int64
 			for more := true; more; {
-				m := e.Repair(now)
+				m := e.MisfireMove(now)
 				require.LessOrEqual(t, m.Walked, maxWalked)
 				fires += m.Fires
 				for _, r := range m.Runs {
@@ -208,45 +208,45 @@ func TestMoreMissedFiresThanOneMoveDealsWith(t *testing.T) {
 
 func TestResumePassesOverWithoutATrace(t *testing.T) {
 	e := parsed(t, everySecond(5), 2, at(2))
-	m := e.Resume(at(1000))
+	m := e.MoveTo(at(1000))
 	require.Equal(t, at(1000).UnixMilli(), m.Next.UnixMilli(), "the fire at that very time counts")
 	require.Empty(t, m.Runs)
 	require.Zero(t, m.Fires, "what was passed over is still owed by the count")
 
-	require.Equal(t, at(2), e.Resume(at(1)).Next, "a fire ahead stays")
+	require.Equal(t, at(2), e.MoveTo(at(1)).Next, "a fire ahead stays")
 	ended := everySecond(Forever)
 	ended.End = at(10)
-	require.Equal(t, Complete, parsed(t, ended, 0, at(2)).Resume(at(11)).State)
+	require.Equal(t, Complete, parsed(t, ended, 0, at(2)).MoveTo(at(11)).State)
 	paused := parsed(t, everySecond(5), 2, at(2))
 	paused.State = Paused
-	require.Equal(t, Paused, paused.Resume(at(1000)).State)
+	require.Equal(t, Paused, paused.MoveTo(at(1000)).State)
 }
 
 func TestBegin(t *testing.T) {
-	require.Equal(t, noon, parsed(t, everySecond(5), 0, time.Time{}).Begin(at(50)).Next, "a new rate owes its fires")
+	require.Equal(t, noon, parsed(t, everySecond(5), 0, time.Time{}).BeginMove(at(50)).Next, "a new rate owes its fires")
 	old := parsed(t, everySecond(Forever), 3, time.Time{})
 	old.Prev = at(2)
-	require.Equal(t, at(50).UnixMilli(), old.Begin(at(50)).Next.UnixMilli(), "cleared to be computed anew")
-	require.Equal(t, Complete, parsed(t, everySecond(0), 0, time.Time{}).Begin(noon).State)
-	require.Equal(t, Complete, parsed(t, everySecond(3), 3, time.Time{}).Begin(noon).State)
+	require.Equal(t, at(50).UnixMilli(), old.BeginMove(at(50)).Next.UnixMilli(), "cleared to be computed anew")
+	require.Equal(t, Complete, parsed(t, everySecond(0), 0, time.Time{}).BeginMove(noon).State)
+	require.Equal(t, Complete, parsed(t, everySecond(3), 3, time.Time{}).BeginMove(noon).State)
 }
 
 func TestBreakAndHeal(t *testing.T) {
 	e := parsed(t, everySecond(Forever), 3, at(3))
 	e.Problem = errors.New("execute 1: CRON: no")
-	m := e.Break()
+	m := e.ErrorMove()
 	require.Equal(t, Error, m.State)
 	require.Equal(t, "execute 1: CRON: no", m.Reason)
 	require.Equal(t, at(3), m.Next)
 
 	e.State, e.Problem = Error, nil
-	m = e.Heal(at(50))
+	m = e.HealMove(at(50))
 	require.Equal(t, Executing, m.State)
 	require.Empty(t, m.Reason)
 	require.Equal(t, at(50).UnixMilli(), m.Next.UnixMilli())
 	done := parsed(t, everySecond(3), 3, time.Time{})
 	done.State = Error
-	require.Equal(t, Complete, done.Heal(at(50)).State)
+	require.Equal(t, Complete, done.HealMove(at(50)).State)
 }
 
 func TestANextFireTimeThatCannotBeIsComputedAnew(t *testing.T) {

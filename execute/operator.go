@@ -83,10 +83,10 @@ func (s *Store) Resume(ctx context.Context, tx *sqlx.Tx, now time.Time, ids ...i
 // begunAgain is the move of an execute that an operator has fire. A next fire that somebody gave to one that was never
 // started stays.
 func (e *Execute) begunAgain(now time.Time) Move {
-	m := e.Resume(now)
+	m := e.MoveTo(now)
 	switch {
 	case e.State == Init && e.Next.IsZero():
-		m = e.Begin(now)
+		m = e.BeginMove(now)
 	case e.State == Init:
 		m.State, m.Next = e.State, e.Next
 	}

@@ -18,20 +18,20 @@ const maxWalked = 100_000
 // maxCount is the most that FIRE_COUNT can say; MESSAGE says the true number.
 const maxCount = math.MaxInt32
 
-// Repair is the move for an execute with fires that nobody ran in time: everything up to now is missed,
+// MisfireMove is the move for an execute with fires that nobody ran in time: everything up to now is missed,
 // and its misfire policy decides what still runs. Each missed fire ends as a PENDING run, which any node
 // that handles the class claims, or in the one SKIPPED row that stands for the rest.
 //
 // A move deals with any number of missed fires of a fixed rate at once. The fires of a cron schedule have to be walked
 // through: a move that comes to its limit records those before as skipped, and leaves the execute overdue.
-func (e *Execute) Repair(now time.Time) Move {
+func (e *Execute) MisfireMove(now time.Time) Move {
 	return e.miss(now, e.runsAfterMisfire(), func(missed int64, late int) string {
 		return fmt.Sprintf("misfire: %d missed, policy %s runs %d of them", missed, e.Misfire, late)
 	})
 }
 
-// PassOver is the move past all fires up to now, none of which runs: one SKIPPED row stands for them, and says why.
-func (e *Execute) PassOver(now time.Time, why string) Move {
+// PassOverMove is the move past all fires up to now, none of which runs: one SKIPPED row stands for them, and says why.
+func (e *Execute) PassOverMove(now time.Time, why string) Move {
 	return e.miss(now, 0, func(int64, int) string { return why })
 }
 
@@ -39,7 +39,7 @@ func (e *Execute) PassOver(now time.Time, why string) Move {
 func (e *Execute) miss(now time.Time, runs int, why func(missed int64, late int) string) Move {
 	found := e.missed(now, runs)
 	if found.count == 0 {
-		return e.Resume(now)
+		return e.MoveTo(now)
 	}
 	if found.rest {
 		found.count -= int64(len(found.late))

@@ -84,7 +84,7 @@ func TestAPauseIsMarkedAndItsEndIsKnown(t *testing.T) {
 	require.NoError(t, f.store.MarkPaused(t.Context()))
 	require.Equal(t, changed, f.text(`SELECT CAST(CHANGED_AT AS CHAR) FROM QRTZ_EXECUTE WHERE PAUSED_AT = CAST(UNIX_TIMESTAMP(CHANGED_AT) * 1000 AS SIGNED)`))
 	require.Zero(t, f.read(id).ResumedAt, "it still is")
-	moved, err := f.store.Repair(t.Context(), f.join("n1"), Paused, []Move{f.read(id).Resume(at(5))})
+	moved, err := f.store.Move(t.Context(), f.join("n1"), Paused, []Move{f.read(id).MoveTo(at(5))})
 	require.NoError(t, err)
 	require.Len(t, moved.Moved, 1)
 	require.Equal(t, int64(1), f.count(`SELECT PAUSED_AT IS NOT NULL FROM QRTZ_EXECUTE`), "moving it on while paused forgets no pause")
@@ -92,7 +92,7 @@ func TestAPauseIsMarkedAndItsEndIsKnown(t *testing.T) {
 	f.exec(`UPDATE QRTZ_EXECUTE SET STATE = 'EXECUTING'`)
 	e := f.read(id)
 	require.Equal(t, f.count(`SELECT CAST(UNIX_TIMESTAMP(CHANGED_AT) * 1000 AS SIGNED) FROM QRTZ_EXECUTE`), e.ResumedAt.UnixMilli())
-	resumed, err := f.store.Repair(t.Context(), f.join("n1"), Executing, []Move{e.Resume(at(7))})
+	resumed, err := f.store.Move(t.Context(), f.join("n1"), Executing, []Move{e.MoveTo(at(7))})
 	require.NoError(t, err)
 	require.Zero(t, resumed.Moved[0].ResumedAt)
 	require.Zero(t, f.read(id).ResumedAt, "only once")
@@ -231,7 +231,7 @@ func TestGlance(t *testing.T) {
 	f := newTables(t)
 	f.join("n1")
 	id := f.add()
-	look := Look{HostIP: "n1", Classes: []string{"tick"}, From: at(-60), Until: at(-1), Now: noon, Since: time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)}
+	look := Look{NodeID: "n1", Classes: []string{"tick"}, From: at(-60), Until: at(-1), Now: noon, Since: time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)}
 	glance := func() Glance {
 		g, err := f.store.Glance(t.Context(), look)
 		require.NoError(t, err)
@@ -266,7 +266,7 @@ func TestGlance(t *testing.T) {
 		check(c.undo, func(*Glance) {})
 	}
 	f.exec(`INSERT INTO QRTZ_EXECUTE (PID, JOB_TYPE, STATE, CHANGED_AT) VALUES (?, 'SIMPLE', 'INIT', '2020-01-01')`, f.job)
-	check("an execute that names no app", func(g *Glance) { g.Orphans = true })
+	check("an execute that names no app", func(g *Glance) { g.WithoutApp = true })
 
 	before := glance().ChangedAt()
 	f.exec(`UPDATE QRTZ_EXECUTE SET CHANGED_AT = '2020-01-01'`)

@@ -40,7 +40,7 @@ type Executes interface {
 	PausedAfter(ctx context.Context, after execute.Cursor, until time.Time, limit int) ([]*execute.Execute, error)
 	New(ctx context.Context, classes []string, limit int) ([]*execute.Execute, error)
 	Broken(ctx context.Context, after int64, limit int) ([]*execute.Execute, error)
-	Repair(ctx context.Context, who node.Instance, from execute.State, moves []execute.Move) (execute.Applied, error)
+	Move(ctx context.Context, who node.Instance, from execute.State, moves []execute.Move) (execute.Applied, error)
 	StuckExecutes(ctx context.Context, before time.Time) ([]run.Stuck, error)
 	Adopt(ctx context.Context) error
 	MarkPaused(ctx context.Context) error

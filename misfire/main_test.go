@@ -170,7 +170,7 @@ func (c *cluster) StuckRuns(context.Context, time.Time, time.Time) ([]run.Stuck,
 	return nil, c.write("stuck runs")
 }
 
-func (c *cluster) Repair(_ context.Context, who node.Instance, from execute.State, moves []execute.Move) (done execute.Applied, err error) {
+func (c *cluster) Move(_ context.Context, who node.Instance, from execute.State, moves []execute.Move) (done execute.Applied, err error) {
 	if who != c.Self() {
 		panic("not this instance")
 	}

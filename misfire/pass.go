@@ -231,7 +231,7 @@ func (p *pass) begin(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	done, err := p.move(ctx, execute.Executing, rows, func(e *execute.Execute) execute.Move { return e.Begin(p.now) })
+	done, err := p.move(ctx, execute.Executing, rows, func(e *execute.Execute) execute.Move { return e.BeginMove(p.now) })
 	return done.moved > 0 && (len(rows) == page || len(done.moves) < len(rows)), err
 }
 
@@ -240,9 +240,9 @@ func (p *pass) applyPolicies(ctx context.Context) (more bool, err error) {
 	return p.walk(ctx, "policies", execute.Executing, p.now.Add(-p.cfg.MisfireAfter), p.overdue(p.view.ClassesClaimed()),
 		func(e *execute.Execute) execute.Move {
 			if e.Next.Before(e.ResumedAt) {
-				return e.Resume(e.ResumedAt)
+				return e.MoveTo(e.ResumedAt)
 			}
-			return e.Repair(p.now)
+			return e.MisfireMove(p.now)
 		})
 }
 
@@ -252,16 +252,16 @@ func (p *pass) applyPolicies(ctx context.Context) (more bool, err error) {
 func (p *pass) moveOnOff(ctx context.Context) (more bool, err error) {
 	return p.walk(ctx, "off", execute.Executing, p.view.At, p.overdue(p.view.ClassesOff()), func(e *execute.Execute) execute.Move {
 		if since := p.view.OffSince(e.Class); e.Next.Before(since) {
-			return e.Repair(since.Add(-time.Millisecond))
+			return e.MisfireMove(since.Add(-time.Millisecond))
 		}
-		return e.Resume(p.view.At.Add(time.Millisecond))
+		return e.MoveTo(p.view.At.Add(time.Millisecond))
 	})
 }
 
 // moveOnPaused does the same for paused executes, of whatever class.
 func (p *pass) moveOnPaused(ctx context.Context) (more bool, err error) {
 	return p.walk(ctx, "paused", execute.Paused, p.now, p.executes.PausedAfter,
-		func(e *execute.Execute) execute.Move { return e.Resume(p.now.Add(time.Millisecond)) })
+		func(e *execute.Execute) execute.Move { return e.MoveTo(p.now.Add(time.Millisecond)) })
 }
 
 // readPage reads the next executes behind a cursor.
@@ -338,7 +338,7 @@ func (p *pass) move(ctx context.Context, from execute.State, rows []*execute.Exe
 			}
 		}
 		d.moves = append(d.moves, moves...)
-		applied, err := p.executes.Repair(ctx, p.nodes.Self(), from, moves)
+		applied, err := p.executes.Move(ctx, p.nodes.Self(), from, moves)
 		p.cfg.Skipped(applied.Skipped)
 		d.moved += len(applied.Moved)
 		if err != nil {
@@ -353,7 +353,7 @@ func (p *pass) moveOf(e *execute.Execute, move func(*execute.Execute) execute.Mo
 		return move(e)
 	}
 	p.cfg.Log.Warn().Str("error", outage.Text(e.Problem)).Msg("set to ERROR: its schedule cannot be used")
-	return e.Break()
+	return e.ErrorMove()
 }
 
 // heal brings back executes in ERROR whose schedule somebody has corrected.
@@ -368,10 +368,10 @@ func (p *pass) heal(ctx context.Context) (more bool, err error) {
 	for _, e := range rows {
 		if e.Problem == nil {
 			p.cfg.Log.Info().Int64("execute", e.ID).Msg("schedule corrected; active again")
-			moves = append(moves, e.Heal(p.now))
+			moves = append(moves, e.HealMove(p.now))
 		}
 	}
-	_, err = p.executes.Repair(ctx, p.nodes.Self(), execute.Error, moves)
+	_, err = p.executes.Move(ctx, p.nodes.Self(), execute.Error, moves)
 	return true, err
 }
 

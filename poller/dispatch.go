@@ -154,7 +154,7 @@ func (p *Poller) movesFor(batch []*entry, until time.Time, slots int) (moves []e
 			spare = 1 // the others would only find the first one running
 		}
 		due := e.execute.Fires(later(until, e.execute.Next), spare)
-		moves = append(moves, e.execute.Claim(due))
+		moves = append(moves, e.execute.ClaimMove(due))
 		fires += len(due)
 	}
 	return moves, fires

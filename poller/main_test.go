@@ -162,7 +162,7 @@ func (s *fakeStore) Claim(ctx context.Context, who node.Instance, moves []execut
 	return won, nil
 }
 
-func (s *fakeStore) Repair(_ context.Context, who node.Instance, _ execute.State, moves []execute.Move) (execute.Applied, error) {
+func (s *fakeStore) Move(_ context.Context, who node.Instance, _ execute.State, moves []execute.Move) (execute.Applied, error) {
 	defer s.mu.Unlock()
 	if err := s.call("Repair"); err != nil {
 		return execute.Applied{}, err

@@ -32,7 +32,7 @@ func (p *Poller) RunDue(ctx context.Context, one func(context.Context, run.Run) 
 
 // claimDue claims the next fire of each execute that is due, and the pending runs.
 func (p *Poller) claimDue(ctx context.Context) (won execute.Applied, err error) {
-	if err := p.tidy(ctx, execute.Glance{Orphans: true, Paused: true}); err != nil {
+	if err := p.tidy(ctx, execute.Glance{WithoutApp: true, Paused: true}); err != nil {
 		return won, err
 	}
 	now := p.cluster.Now()
@@ -51,7 +51,7 @@ func (p *Poller) claimDue(ctx context.Context) (won execute.Applied, err error) 
 	var moves []execute.Move
 	for _, e := range ready {
 		if first := e.execute.Fires(now, 1); len(first) > 0 {
-			moves = append(moves, e.execute.Claim(first))
+			moves = append(moves, e.execute.ClaimMove(first))
 		}
 	}
 	if won, err = p.executes.Claim(ctx, p.cluster.Self(), moves); err != nil {

@@ -28,7 +28,7 @@ type Executes interface {
 	Adopt(ctx context.Context) error
 	MarkPaused(ctx context.Context) error
 	Claim(ctx context.Context, who node.Instance, moves []execute.Move) (execute.Applied, error)
-	Repair(ctx context.Context, who node.Instance, from execute.State, moves []execute.Move) (execute.Applied, error)
+	Move(ctx context.Context, who node.Instance, from execute.State, moves []execute.Move) (execute.Applied, error)
 	HandBackFires(ctx context.Context, who node.Instance, claims []execute.Move) (again []execute.Move, err error)
 }
 
@@ -236,17 +236,17 @@ func (p *Poller) prepare(ctx context.Context, rows []*execute.Execute) ([]*entry
 		switch {
 		case e.Problem != nil:
 			p.cfg.Log.Warn().Err(e.Problem).Msg("set to ERROR: its schedule cannot be used")
-			moves = append(moves, e.Break())
+			moves = append(moves, e.ErrorMove())
 		case e.Next.IsZero():
-			moves = append(moves, e.Begin(now))
+			moves = append(moves, e.BeginMove(now))
 		case e.Next.Before(e.ResumedAt):
-			moves = append(moves, e.Resume(e.ResumedAt))
+			moves = append(moves, e.MoveTo(e.ResumedAt))
 		default:
 			ready = append(ready, p.entryFor(e))
 		}
 	}
 	for some := range slices.Chunk(moves, maxSwept) {
-		moved, err := p.executes.Repair(ctx, p.cluster.Self(), execute.Executing, some)
+		moved, err := p.executes.Move(ctx, p.cluster.Self(), execute.Executing, some)
 		p.report(moved.Refused)
 		if err != nil {
 			return ready, err

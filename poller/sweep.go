@@ -17,7 +17,7 @@ func (p *Poller) sweep(ctx context.Context) error {
 	defer cancel()
 	now := p.cluster.Now()
 	found, err := p.executes.Glance(ctx, execute.Look{
-		HostIP: p.cluster.Self().NodeID, Classes: p.cfg.Classes,
+		NodeID: p.cluster.Self().NodeID, Classes: p.cfg.Classes,
 		From: now.Add(-p.cfg.MisfireAfter), Until: now.Add(-grace), Now: now, Since: p.lastChange,
 	})
 	if err != nil {
@@ -60,7 +60,7 @@ func (p *Poller) behind() bool {
 
 // tidy writes what programs of version 1.3 and people in a SQL client leave out.
 func (p *Poller) tidy(ctx context.Context, found execute.Glance) error {
-	if found.Orphans {
+	if found.WithoutApp {
 		if err := p.executes.Adopt(ctx); err != nil {
 			return err
 		}
@@ -124,16 +124,16 @@ func (p *Poller) passOver(ctx context.Context, class string, off node.TimeOff) (
 		for i, e := range rows {
 			switch {
 			case e.Problem != nil:
-				moves[i] = e.Break()
+				moves[i] = e.ErrorMove()
 			case e.Next.Before(off.From):
-				moves[i] = e.Repair(off.From.Add(-time.Millisecond))
+				moves[i] = e.MisfireMove(off.From.Add(-time.Millisecond))
 			case e.Next.Before(off.Seen):
-				moves[i] = e.Resume(off.Seen)
+				moves[i] = e.MoveTo(off.Seen)
 			default:
-				moves[i] = e.PassOver(off.Until.Add(-time.Millisecond), unseenOff)
+				moves[i] = e.PassOverMove(off.Until.Add(-time.Millisecond), unseenOff)
 			}
 		}
-		applied, err := p.executes.Repair(ctx, p.cluster.Self(), execute.Executing, moves)
+		applied, err := p.executes.Move(ctx, p.cluster.Self(), execute.Executing, moves)
 		p.cfg.Skipped(applied.Skipped)
 		p.report(applied.Refused)
 		if err != nil || len(applied.Moved) == 0 {

@@ -232,7 +232,7 @@ func TestTidying(t *testing.T) {
 	benched(t, 10, func(b *bench, _ time.Time) {
 		b.swept()
 		require.Zero(b.t, b.calls("Adopt")+b.calls("MarkPaused"))
-		b.store.glance.Orphans, b.store.glance.Paused = true, true
+		b.store.glance.WithoutApp, b.store.glance.Paused = true, true
 		b.swept()
 		require.Equal(b.t, []int{1, 1}, []int{b.calls("Adopt"), b.calls("MarkPaused")})
 	})

@@ -104,7 +104,7 @@ func (d *database) queries(ctx context.Context, from time.Time) (pollMs, sweepMs
 		return 0, 0, err
 	}
 	now := time.Now()
-	look := execute.Look{HostIP: "node-1", Classes: []string{hold, tick}, From: now.Add(-time.Minute), Until: now, Now: now, Since: now}
+	look := execute.Look{NodeID: "node-1", Classes: []string{hold, tick}, From: now.Add(-time.Minute), Until: now, Now: now, Since: now}
 	sweepMs, err = middle(func() error {
 		_, err := store.Glance(ctx, look)
 		return err
