@@ -3,9 +3,7 @@ package execute
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -191,117 +189,6 @@ func (s *Store) read(ctx context.Context, query string, args ...any) ([]*Execute
 		all[i] = rows[i].execute(&s.schedules)
 	}
 	return all, nil
-}
-
-// Glance says what there is to look for. It costs one statement of a few index lookups.
-type Glance struct {
-	AppOn   bool          `db:"APP_ON"`
-	NodeOn  bool          `db:"NODE_ON"`
-	Overdue bool          `db:"OVERDUE"` // active executes past their time
-	New     bool          `db:"FRESH"`   // active executes without a next fire
-	WithoutApp bool          `db:"WITHOUT_APP"` // executes that do not say which app they belong to
-	Paused  bool          `db:"PAUSED"`  // executes paused by hand and not yet marked
-	Pending bool          `db:"PENDING"` // runs to be claimed
-	Changed sql.NullInt64 `db:"CHANGED"` // when an execute was last added or changed by hand, in ms
-}
-
-// ChangedAt is when an execute was last added or changed by hand, by the server's clock.
-func (g Glance) ChangedAt() time.Time { return fromMillis(g.Changed) }
-
-const glanceSQL = `
-SELECT COALESCE((SELECT STATE = 'Y' FROM QRTZ_APP WHERE APPLICATION = ?), 0) AS APP_ON,
-       COALESCE((SELECT STATE = 'Y' FROM QRTZ_NODE WHERE APPLICATION = ? AND HOST_IP = ?), 0) AS NODE_ON,
-       EXISTS (SELECT 1 FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID AND J.APPLICATION = E.APPLICATION
-                WHERE E.APPLICATION = ? AND E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME BETWEEN ? AND ? AND J.JOB_CLASS IN (?)) AS OVERDUE,
-       EXISTS (SELECT 1 FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID AND J.APPLICATION = E.APPLICATION
-                WHERE E.APPLICATION = ? AND E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME IS NULL AND J.JOB_CLASS IN (?))
-       OR EXISTS (SELECT 1 FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID AND J.APPLICATION = E.APPLICATION
-                WHERE E.APPLICATION = ? AND E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME < 1 AND J.JOB_CLASS IN (?)) AS FRESH,
-       EXISTS (SELECT 1 FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID WHERE E.APPLICATION IS NULL AND J.APPLICATION = ?) AS WITHOUT_APP,
-       EXISTS (SELECT 1 FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID AND J.APPLICATION = R.APPLICATION
-                WHERE R.APPLICATION = ? AND R.STATE = 'PENDING' AND R.AVAILABLE_AT <= ? AND J.JOB_CLASS IN (?)) AS PENDING,
-       EXISTS (SELECT 1 FROM QRTZ_EXECUTE WHERE APPLICATION = ? AND CHANGED_AT >= FROM_UNIXTIME(? / 1000)
-                  AND STATE = 'PAUSED' AND PAUSED_AT IS NULL) AS PAUSED,
-       (SELECT CAST(UNIX_TIMESTAMP(MAX(CHANGED_AT)) * 1000 AS SIGNED) FROM QRTZ_EXECUTE WHERE APPLICATION = ?) AS CHANGED`
-
-// Look is what a Glance looks for.
-type Look struct {
-	NodeID      string    // of the node whose switch matters
-	Classes     []string  // what it has handlers for
-	From, Until time.Time // between which a fire is overdue
-	Now         time.Time
-	Since       time.Time // of changes, by the server's clock
-}
-
-// Glance looks for what an owner left lying, for what is new, and at the switches.
-func (s *Store) Glance(ctx context.Context, l Look) (Glance, error) {
-	classes := l.Classes
-	if len(classes) == 0 {
-		classes = []string{""} // IN () is no SQL
-	}
-	var g []Glance
-	err := s.db.Select(ctx, &g, glanceSQL, s.app, s.app, l.NodeID, s.app, l.From.UnixMilli(), l.Until.UnixMilli(), classes, s.app, classes, s.app, classes, s.app, s.app, l.Now.UnixMilli(), classes, s.app, l.Since.UnixMilli(), s.app)
-	if err != nil {
-		return Glance{}, fmt.Errorf("glance: %w", err)
-	}
-	return g[0], nil
-}
-
-const (
-	ownerlessSQL = `
-SELECT E.ID FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
- WHERE E.APPLICATION IS NULL AND J.APPLICATION = ? AND E.ID > ? ORDER BY E.ID LIMIT ?`
-	adoptSQL = `UPDATE %s V STRAIGHT_JOIN QRTZ_EXECUTE E ON E.ID = V.ID SET E.APPLICATION = ? WHERE E.APPLICATION IS NULL`
-
-	newlyPausedSQL = `
-SELECT ID FROM QRTZ_EXECUTE WHERE APPLICATION = ? AND STATE = 'PAUSED' AND PAUSED_AT IS NULL AND ID > ? ORDER BY ID LIMIT ?`
-	markPausedSQL = `
-UPDATE %s V STRAIGHT_JOIN QRTZ_EXECUTE E ON E.ID = V.ID
-   SET E.PAUSED_AT = CAST(UNIX_TIMESTAMP(E.CHANGED_AT) * 1000 AS SIGNED), E.CHANGED_AT = E.CHANGED_AT
- WHERE E.STATE = 'PAUSED' AND E.PAUSED_AT IS NULL`
-)
-
-// Adopt and MarkPaused look without locks first, and then write by primary key: an UPDATE by state would lock what
-// claims are about to move.
-const (
-	tidyPage  = 500 // rows that they write at a time
-	tidyPages = 20  // of one call: the next goes on with the rest
-)
-
-// Adopt writes the app into executes that do not name it: a program of version 1.3 or a person added them.
-func (s *Store) Adopt(ctx context.Context) error {
-	write := func(ids []int64) error { return s.runs.ByKey(ctx, s.db, adoptSQL, ids, s.app) }
-	if err := s.tidy(ctx, write, ownerlessSQL); err != nil {
-		return fmt.Errorf("adopt executes: %w", err)
-	}
-	return nil
-}
-
-// MarkPaused notes on executes paused by hand that they are, so that when they are resumed by hand
-// the fires in between are known to belong to the pause.
-func (s *Store) MarkPaused(ctx context.Context) error {
-	write := func(ids []int64) error { return s.runs.ByKey(ctx, s.db, markPausedSQL, ids) }
-	if err := s.tidy(ctx, write, newlyPausedSQL); err != nil {
-		return fmt.Errorf("mark paused executes: %w", err)
-	}
-	return nil
-}
-
-// tidy writes what query finds, page by page in order of id. It goes on behind a page that could not be written.
-func (s *Store) tidy(ctx context.Context, write func(ids []int64) error, query string) error {
-	var problems []error
-	for after, pages := int64(math.MinInt64), 0; pages < tidyPages && ctx.Err() == nil; pages++ {
-		var ids []int64
-		if err := s.db.Select(ctx, &ids, query, s.app, after, tidyPage); err != nil || len(ids) == 0 {
-			return errors.Join(append(problems, err)...)
-		}
-		_, err := s.runs.WriteEach(ctx, `QRTZ_EXECUTE`, ids, write)
-		problems = append(problems, err)
-		if after = ids[len(ids)-1]; len(ids) < tidyPage {
-			break
-		}
-	}
-	return errors.Join(problems...)
 }
 
 const nextDueSQL = `

@@ -245,7 +245,7 @@ func (s *Store) applyPacket(ctx context.Context, t terms, moves []Move, careful 
 		}
 		update, args := s.guardedUpdate(t, token, free, moves)
 		p.Exec(update, args...)
-		s.record(p, t.who, token, ids, moves)
+		s.leave(p, t.who, token, moves)
 		readBack(p, won, token, ids, moves)
 		clock = schema.ClockReading{Sent: time.Now()}
 		p.Then(clock.Scan, `SELECT `+schema.NowSQL)

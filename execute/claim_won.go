@@ -16,54 +16,13 @@ import (
 
 // What a claim leaves in QRTZ_RUN, and how this process learns what it has won.
 
-// writesRowSQL tells whether a run of a job has a row while it goes, as Options.writesRow does; without a job it has.
-const writesRowSQL = `(J.ID IS NULL OR J.HISTORY <> 'NONE' OR J.OVERLAP <> 'ALLOW' OR J.RECOVERY <> 0 OR J.ATTEMPTS > 1)`
-
-// exclusiveSQL tells whether only one run of a job may go at a time. Such a run begins as PENDING, whoever claims it.
-const exclusiveSQL = `COALESCE(J.OVERLAP <> 'ALLOW', 0)`
-
-// recordSQL inserts the rows of the moves that carry our token.
-const recordSQL = `
-INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE, AVAILABLE_AT, HOST_IP, INSTANCE, FENCE, CLAIM_TOKEN,
-       CLAIMED_AT, FINISHED_AT, LAST_FIRE_TIME, FIRE_COUNT, MESSAGE)
-SELECT ?, X.PID, X.ID, X.FIRE, X.STATE1, X.FIRE, IF(X.STATE1 = 'RUNNING', ?, NULL), IF(X.STATE1 = 'RUNNING', ?, NULL), X.FENCE, ?,
-       IF(X.STATE1 = 'PENDING', NULL, ` + schema.NowMillisSQL + `), IF(X.STATE1 = 'SKIPPED', ` + schema.NowMillisSQL + `, NULL),
-       X.LAST_FIRE, X.FIRES, X.MESSAGE1
-  FROM (%s) X` + run.KeepOldRunSQL
-
-const (
-	// oneFireSQL are the rows of claims of one fire each: it stands in the execute now.
-	oneFireSQL = `
-SELECT E.PID, E.ID, E.PREV_FIRE_TIME AS FIRE, IF(` + exclusiveSQL + `, 'PENDING', 'RUNNING') AS STATE1, E.FENCE,
-       NULL AS LAST_FIRE, 1 AS FIRES, NULL AS MESSAGE1
-  FROM QRTZ_EXECUTE E FORCE INDEX (PRIMARY) LEFT JOIN QRTZ_JOB J ON J.ID = E.PID
- WHERE E.ID IN (?) AND E.CLAIM_TOKEN = ? AND ` + writesRowSQL
-
-	// manyFiresSQL are the rows of other moves.
-	manyFiresSQL = `
-SELECT E.PID, E.ID, F.FIRE, IF(F.STATE0 = 'RUNNING' AND ` + exclusiveSQL + `, 'PENDING', F.STATE0) AS STATE1, E.FENCE,
-       F.LAST_FIRE, F.FIRES, F.MESSAGE0 AS MESSAGE1
-  FROM %s F STRAIGHT_JOIN QRTZ_EXECUTE E FORCE INDEX (PRIMARY) ON E.ID = F.ID LEFT JOIN QRTZ_JOB J ON J.ID = E.PID
- WHERE E.CLAIM_TOKEN = ? AND (F.STATE0 <> 'RUNNING' OR ` + writesRowSQL + `)`
-)
-
-func (s *Store) record(p *schema.Packet, who node.Instance, token int64, ids []int64, moves []Move) {
-	if onlyOneFireEach(moves) {
-		p.Exec(fmt.Sprintf(recordSQL, oneFireSQL), s.app, who.NodeID, who.ID, token, ids, token)
-		return
+// leave adds to the packet of a batch of moves the rows that they leave in QRTZ_RUN.
+func (s *Store) leave(p *schema.Packet, who node.Instance, token int64, moves []Move) {
+	fires := make([]run.Fires, len(moves))
+	for i, m := range moves {
+		fires[i] = run.Fires{ExecuteID: m.Execute.ID, Rows: m.Runs, One: m.claimsOne()}
 	}
-	var rows []any
-	for i := range moves {
-		for _, r := range moves[i].Runs {
-			rows = append(rows, moves[i].Execute.ID, r.FireTime.UnixMilli(), r.State, nextMillis(r.LastFire), r.Count, run.OrNull(r.Message))
-		}
-	}
-	if len(rows) == 0 {
-		return
-	}
-	table, args := schema.Values(rows, "ID", "FIRE", "STATE0", "LAST_FIRE", "FIRES", "MESSAGE0")
-	args = append(append([]any{s.app, who.NodeID, who.ID, token}, args...), token)
-	p.Exec(fmt.Sprintf(recordSQL, fmt.Sprintf(manyFiresSQL, table)), args...)
+	s.runs.InsertMoved(p, who, token, fires)
 }
 
 func onlyOneFireEach(moves []Move) bool {
