@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/qrtz-go/qrtz/schema"
 )
 
 // Only its job says whose an execute is that names no app. Such rows are few: they are adopted within a second.
@@ -31,7 +33,7 @@ const (
 
 // Adopt writes the app into executes that do not name it: a program of version 1.3 or a person added them.
 func (s *Store) Adopt(ctx context.Context) error {
-	write := func(ids []int64) error { return s.runs.ByKey(ctx, s.db, adoptSQL, ids, s.app) }
+	write := func(ids []int64) error { return schema.ByKey(ctx, s.db, adoptSQL, ids, s.app) }
 	if err := s.tidy(ctx, write, withoutAppSQL); err != nil {
 		return fmt.Errorf("adopt executes: %w", err)
 	}
@@ -41,7 +43,7 @@ func (s *Store) Adopt(ctx context.Context) error {
 // MarkPaused notes on executes paused by hand that they are, so that when they are resumed by hand
 // the fires in between are known to belong to the pause.
 func (s *Store) MarkPaused(ctx context.Context) error {
-	write := func(ids []int64) error { return s.runs.ByKey(ctx, s.db, markPausedSQL, ids) }
+	write := func(ids []int64) error { return schema.ByKey(ctx, s.db, markPausedSQL, ids) }
 	if err := s.tidy(ctx, write, newlyPausedSQL); err != nil {
 		return fmt.Errorf("mark paused executes: %w", err)
 	}
@@ -56,7 +58,7 @@ func (s *Store) tidy(ctx context.Context, write func(ids []int64) error, query s
 		if err := s.db.Select(ctx, &ids, query, s.app, after, tidyPage); err != nil || len(ids) == 0 {
 			return errors.Join(append(problems, err)...)
 		}
-		_, err := s.runs.WriteEach(ctx, `QRTZ_EXECUTE`, ids, write)
+		_, err := s.db.WriteEach(ctx, `QRTZ_EXECUTE`, ids, write)
 		problems = append(problems, err)
 		if after = ids[len(ids)-1]; len(ids) < tidyPage {
 			break

@@ -149,7 +149,7 @@ func (s *Store) deriveJobs(ctx context.Context, jobs []int64) (locked []int64, e
 		ids[i], byID[j.ID] = j.ID, j
 	}
 	slices.Sort(ids)
-	return s.runs.WriteEach(ctx, `QRTZ_JOB`, ids, func(ids []int64) error {
+	return s.db.WriteEach(ctx, `QRTZ_JOB`, ids, func(ids []int64) error {
 		rows := make([]any, 0, 3*len(ids))
 		for _, id := range ids {
 			rows = append(rows, id, byID[id].Was, byID[id].Derived)

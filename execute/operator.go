@@ -49,7 +49,7 @@ func (s *Store) Pause(ctx context.Context, tx *sqlx.Tx, now time.Time, ids ...in
 		if len(active) == 0 {
 			return nil
 		}
-		return s.runs.ByKey(ctx, s.db.On(tx), pauseSQL, active, now.UnixMilli())
+		return schema.ByKey(ctx, s.db.On(tx), pauseSQL, active, now.UnixMilli())
 	})
 }
 
@@ -109,7 +109,7 @@ SELECT ` + rowColumns + `
 func (s *Store) changeExecutes(ctx context.Context, tx *sqlx.Tx, ids []int64, change func([]row, []Changed) error) (all []Changed, err error) {
 	sorted := slices.Compact(slices.Sorted(slices.Values(ids)))
 	for page := range slices.Chunk(sorted, operatorPage) {
-		table, args := schema.Values(run.Anys(page), "ID")
+		table, args := schema.Values(schema.Anys(page), "ID")
 		var rows []row
 		if err := s.db.On(tx).Select(ctx, &rows, fmt.Sprintf(lockedRowsSQL, table), append(args, s.app, s.app)...); err != nil {
 			return nil, err

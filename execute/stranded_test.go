@@ -105,7 +105,7 @@ func TestARefusedRowIsNamed(t *testing.T) {
 		ids = append(ids, f.id(f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FENCE) VALUES ('a', ?, ?)`, f.job, 100*i)))
 	}
 	tries := 0
-	locked, err := f.store.runs.WriteEach(t.Context(), `QRTZ_RUN`, ids, func(ids []int64) error {
+	locked, err := f.store.db.WriteEach(t.Context(), `QRTZ_RUN`, ids, func(ids []int64) error {
 		tries++
 		return f.store.db.Write(t.Context(), `UPDATE QRTZ_RUN SET ATTEMPT = IF(FENCE IN (300, 500), -1, 7) WHERE ID IN (?)`, ids)
 	})

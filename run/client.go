@@ -63,7 +63,7 @@ func (s *Store) CancelPendingOf(ctx context.Context, tx *sqlx.Tx, now time.Time,
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		if err := s.ByKey(ctx, s.db.On(tx), cancelPendingOfSQL, ids, now.UnixMilli(), why); err != nil {
+		if err := schema.ByKey(ctx, s.db.On(tx), cancelPendingOfSQL, ids, now.UnixMilli(), why); err != nil {
 			return err
 		}
 		after = ids[len(ids)-1]

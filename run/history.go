@@ -207,7 +207,7 @@ func (s *Store) finished(ctx context.Context, w *runWalk, until int64) (page []f
 }
 
 func (s *Store) deleteRuns(ctx context.Context, ids []int64) (locked []int64, err error) {
-	return s.WriteEach(ctx, `QRTZ_RUN`, ids, func(ids []int64) error { return s.ByKey(ctx, s.db, deleteRunsSQL, ids) })
+	return s.db.WriteEach(ctx, `QRTZ_RUN`, ids, func(ids []int64) error { return schema.ByKey(ctx, s.db, deleteRunsSQL, ids) })
 }
 
 // cleanByNumber goes on with the jobs that keep a number of runs. It looks at all that they keep, so that it takes some

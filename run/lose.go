@@ -58,7 +58,7 @@ func (s *Store) freeKeys(ctx context.Context) error {
 		s.keysTo = &after
 	}
 	slices.Sort(stale)
-	_, err := s.WriteEach(ctx, `QRTZ_RUN`, stale, func(ids []int64) error { return s.ByKey(ctx, s.db, freeKeysSQL, ids) })
+	_, err := s.db.WriteEach(ctx, `QRTZ_RUN`, stale, func(ids []int64) error { return schema.ByKey(ctx, s.db, freeKeysSQL, ids) })
 	return err
 }
 

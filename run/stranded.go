@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/qrtz-go/qrtz/schema"
 )
 
 // Some rows can never run by themselves: they contradict each other, or what they need is missing. They are found
@@ -136,8 +138,8 @@ func (s *Store) pendingPage(ctx context.Context) (page []strandedRun, err error)
 
 func (s *Store) cancelRuns(ctx context.Context, now int64, ids []int64, why string) error {
 	slices.Sort(ids)
-	_, err := s.WriteEach(ctx, `QRTZ_RUN`, ids, func(ids []int64) error {
-		return s.ByKey(ctx, s.db, cancelStrandedSQL, ids, now, why)
+	_, err := s.db.WriteEach(ctx, `QRTZ_RUN`, ids, func(ids []int64) error {
+		return schema.ByKey(ctx, s.db, cancelStrandedSQL, ids, now, why)
 	})
 	return err
 }
@@ -160,7 +162,7 @@ func (s *Store) heldByNobody(ctx context.Context, found Tally) error {
 
 func (s *Store) sayWhy(ctx context.Context, ids []int64, state State, why string) error {
 	slices.Sort(ids)
-	_, err := s.WriteEach(ctx, `QRTZ_RUN`, ids, func(ids []int64) error { return s.ByKey(ctx, s.db, sayWhySQL, ids, why, state) })
+	_, err := s.db.WriteEach(ctx, `QRTZ_RUN`, ids, func(ids []int64) error { return schema.ByKey(ctx, s.db, sayWhySQL, ids, why, state) })
 	return err
 }
 

@@ -1,57 +1,55 @@
-package run
+package schema
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/qrtz-go/qrtz/schema"
 )
 
 // WriteEach writes rows of a table by primary key, in one statement if it can. Rows that somebody else has locked are
 // left as they are and returned; rows whose own values the server refuses are named in the error, and the others are
 // written all the same.
-func (s *Store) WriteEach(ctx context.Context, table string, ids []int64, write func(ids []int64) error) (locked []int64, err error) {
+func (t Tables) WriteEach(ctx context.Context, table string, ids []int64, write func(ids []int64) error) (locked []int64, err error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
 	var wait error
-	err = schema.Again(ctx, func() error {
-		if wait = write(ids); schema.Locked(wait) {
+	err = Again(ctx, func() error {
+		if wait = write(ids); Locked(wait) {
 			return nil
 		}
 		return wait
 	})
 	switch {
-	case schema.Locked(wait):
-		return s.writeUnlocked(ctx, table, ids, write)
-	case schema.RowFault(err) && len(ids) == 1:
-		return nil, fmt.Errorf("row %d of %s: %w", ids[0], s.db.Prefix.SQL(table), err)
-	case schema.RowFault(err):
-		return s.writeHalves(ctx, table, ids, write)
+	case Locked(wait):
+		return t.writeUnlocked(ctx, table, ids, write)
+	case RowFault(err) && len(ids) == 1:
+		return nil, fmt.Errorf("row %d of %s: %w", ids[0], t.Prefix.SQL(table), err)
+	case RowFault(err):
+		return t.writeHalves(ctx, table, ids, write)
 	}
 	return nil, err
 }
 
-func (s *Store) writeHalves(ctx context.Context, table string, ids []int64, write func(ids []int64) error) (locked []int64, err error) {
+func (t Tables) writeHalves(ctx context.Context, table string, ids []int64, write func(ids []int64) error) (locked []int64, err error) {
 	half := len(ids) / 2
-	some, err := s.WriteEach(ctx, table, ids[:half], write)
-	more, err2 := s.WriteEach(ctx, table, ids[half:], write)
+	some, err := t.WriteEach(ctx, table, ids[:half], write)
+	more, err2 := t.WriteEach(ctx, table, ids[half:], write)
 	return append(some, more...), errors.Join(err, err2)
 }
 
 // writeUnlocked writes those of the rows that nobody has locked. A server that cannot tell which they are is asked to
 // write fewer and fewer of them.
-func (s *Store) writeUnlocked(ctx context.Context, table string, ids []int64, write func(ids []int64) error) (locked []int64, err error) {
+func (t Tables) writeUnlocked(ctx context.Context, table string, ids []int64, write func(ids []int64) error) (locked []int64, err error) {
 	if len(ids) == 1 {
 		return ids, nil
 	}
 	var free []int64
-	rows, args := schema.Values(Anys(ids), "ID")
+	rows, args := Values(Anys(ids), "ID")
 	query := `SELECT R.ID FROM ` + rows + ` V STRAIGHT_JOIN ` + table + ` R FORCE INDEX (PRIMARY) ON R.ID = V.ID FOR UPDATE SKIP LOCKED`
-	if err := s.db.Select(ctx, &free, query, args...); err != nil {
-		return s.writeHalves(ctx, table, ids, write)
+	if err := t.Select(ctx, &free, query, args...); err != nil {
+		return t.writeHalves(ctx, table, ids, write)
 	}
 	slices.Sort(free)
 	if len(free) == len(ids) {
@@ -61,14 +59,14 @@ func (s *Store) writeUnlocked(ctx context.Context, table string, ids []int64, wr
 		_, found := slices.BinarySearch(free, id)
 		return found
 	})
-	more, err := s.WriteEach(ctx, table, free, write)
+	more, err := t.WriteEach(ctx, table, free, write)
 	return append(locked, more...), err
 }
 
 // ByKey runs a statement whose %s is a table of ids, joined first, so that the rows are looked up by their primary keys:
 // of a small table WHERE ID IN (…) reads, and so waits for, other rows, too.
-func (s *Store) ByKey(ctx context.Context, e schema.Execer, query string, ids []int64, args ...any) error {
-	rows, keys := schema.Values(Anys(ids), "ID")
+func ByKey(ctx context.Context, e Execer, query string, ids []int64, args ...any) error {
+	rows, keys := Values(Anys(ids), "ID")
 	_, err := e.Exec(ctx, fmt.Sprintf(query, rows), append(keys, args...)...)
 	return err
 }
