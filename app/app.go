@@ -19,14 +19,13 @@ const MaxName = 50
 
 // Store reads and writes the row of one app.
 type Store struct {
-	db     *sqlx.DB
-	prefix schema.Prefix
-	app    string
+	db  schema.Tables
+	app string
 }
 
 // NewStore returns the store of app's row. The prefix must be valid.
 func NewStore(db *sqlx.DB, prefix schema.Prefix, app string) *Store {
-	return &Store{db: db, prefix: prefix, app: app}
+	return &Store{db: schema.Tables{DB: db, Prefix: prefix}, app: app}
 }
 
 const intervalSQL = `SELECT TIME_INTERVAL FROM QRTZ_APP WHERE APPLICATION = ?`
@@ -40,7 +39,7 @@ INSERT INTO QRTZ_APP (APPLICATION, STATE, TIME_PRE, TIME_NEXT, TIME_INTERVAL) VA
 // another transaction holds it locked, it is not brought up to date.
 func (s *Store) Register(ctx context.Context, interval time.Duration) error {
 	var now sql.NullInt64
-	err := s.db.GetContext(ctx, &now, s.prefix.SQL(intervalSQL), s.app)
+	err := s.db.Get(ctx, &now, intervalSQL, s.app)
 	isThere := err == nil
 	if isThere && now.Valid && now.Int64 == interval.Milliseconds() {
 		return nil
@@ -48,7 +47,7 @@ func (s *Store) Register(ctx context.Context, interval time.Duration) error {
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return fmt.Errorf("register app %q: %w", s.app, err)
 	}
-	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(registerSQL), s.app, interval.Milliseconds()); err != nil && (!isThere || !schema.Locked(err)) {
+	if _, err := s.db.Exec(ctx, registerSQL, s.app, interval.Milliseconds()); err != nil && (!isThere || !schema.Locked(err)) {
 		return fmt.Errorf("register app %q: %w", s.app, err)
 	}
 	return nil
@@ -62,13 +61,13 @@ const (
 // Switch switches the app on or off in the caller's transaction, and tells whether it was on before. It waits for the
 // claims that are under way; the server stamps SWITCHED_AT.
 func (s *Store) Switch(ctx context.Context, tx *sqlx.Tx, on bool) (was bool, err error) {
-	if err := tx.GetContext(ctx, &was, s.prefix.SQL(readSwitchSQL), s.app); err != nil {
+	if err := s.db.On(tx).Get(ctx, &was, readSwitchSQL, s.app); err != nil {
 		return false, fmt.Errorf("switch app %q: %w", s.app, err)
 	}
 	if was == on {
 		return was, nil
 	}
-	if _, err := tx.ExecContext(ctx, s.prefix.SQL(switchSQL), on, s.app); err != nil {
+	if _, err := s.db.On(tx).Exec(ctx, switchSQL, on, s.app); err != nil {
 		return was, fmt.Errorf("switch app %q: %w", s.app, err)
 	}
 	return was, nil
@@ -99,7 +98,7 @@ func (s *Store) Enter(ctx context.Context, now time.Time, interval time.Duration
 		Next  int64  `db:"TIME_NEXT"`
 		State string `db:"STATE"`
 	}
-	if err := s.db.GetContext(ctx, &row, s.prefix.SQL(readWindowSQL), s.app); err != nil {
+	if err := s.db.Get(ctx, &row, readWindowSQL, s.app); err != nil {
 		return Window{}, fmt.Errorf("read app %q: %w", s.app, err)
 	}
 	window := Window{On: row.State == "Y"}
@@ -110,8 +109,7 @@ func (s *Store) Enter(ctx context.Context, now time.Time, interval time.Duration
 	if left > interval*3/10 && left <= 2*interval {
 		return window, nil
 	}
-	done, err := schema.Exec(ctx, s.db, s.prefix.SQL(enterWindowSQL),
-		now.UnixMilli(), now.Add(interval).UnixMilli(), s.app, row.Next, row.Pre)
+	done, err := s.db.Exec(ctx, enterWindowSQL, now.UnixMilli(), now.Add(interval).UnixMilli(), s.app, row.Next, row.Pre)
 	if err != nil {
 		return Window{}, fmt.Errorf("advance app %q: %w", s.app, err)
 	}

@@ -36,12 +36,12 @@ func TestARestartGetsItsIDBack(t *testing.T) {
 		},
 		"it crashed": func(t *testing.T, m *Member) {
 			t.Helper()
-			run(t, m.store.db, `UPDATE QRTZ_NODE SET PROCESS_ID = ? WHERE INSTANCE = ?`, deadProcess(t), m.Self().ID)
+			run(t, m.store.db.DB, `UPDATE QRTZ_NODE SET PROCESS_ID = ? WHERE INSTANCE = ?`, deadProcess(t), m.Self().ID)
 		},
 		"it crashed, and its process id came round again": func(_ *testing.T, m *Member) { instances.Delete(m.Self().ID) },
 		"it was declared dead": func(t *testing.T, m *Member) {
 			t.Helper()
-			run(t, m.store.db, `UPDATE QRTZ_NODE SET INSTANCE = NULL WHERE INSTANCE = ?`, m.Self().ID)
+			run(t, m.store.db.DB, `UPDATE QRTZ_NODE SET INSTANCE = NULL WHERE INSTANCE = ?`, m.Self().ID)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,14 +18,13 @@ import (
 // somebody changes a row. Each is a statement of its own: it holds no lock while this process could
 // stop talking. One that meets a locked row fails with the server's lock wait timeout.
 type Store struct {
-	db     *sqlx.DB
-	prefix schema.Prefix
-	app    string
+	db  schema.Tables
+	app string
 }
 
 // NewStore returns the store of app's nodes. The prefix must be valid.
 func NewStore(db *sqlx.DB, prefix schema.Prefix, app string) *Store {
-	return &Store{db: db, prefix: prefix, app: app}
+	return &Store{db: schema.Tables{DB: db, Prefix: prefix}, app: app}
 }
 
 // row is what can be read of a node whatever people write into its columns.
@@ -68,11 +67,11 @@ SELECT ` + schema.NowSQL + ` AS NOW_MICROS, A.STATE AS APP_STATE, CAST(UNIX_TIME
 // Read returns the app's switch and all its nodes. Me, and what the View needs to judge, is for the caller to set.
 func (s *Store) Read(ctx context.Context) (View, error) {
 	var rows []row
-	if err := s.db.SelectContext(ctx, &rows, s.prefix.SQL(readSQL), s.app, s.app); err != nil {
+	if err := s.db.Select(ctx, &rows, readSQL, s.app, s.app); err != nil {
 		return View{}, fmt.Errorf("read nodes: %w", err)
 	}
 	if len(rows) == 0 {
-		return View{}, fmt.Errorf("read nodes: %sAPP has no row for app %q; somebody deleted it", s.prefix, s.app)
+		return View{}, fmt.Errorf("read nodes: %sAPP has no row for app %q; somebody deleted it", s.db.Prefix, s.app)
 	}
 	v := View{At: time.UnixMicro(rows[0].Now), AppOn: rows[0].AppState == "Y", AppSwitchedAt: fromMillis(rows[0].AppSwitched)}
 	for _, r := range rows {
@@ -164,13 +163,13 @@ func (s *Store) takeRow(ctx context.Context, p process, previous, instance int64
 		nullable(who.start, who.known), classes, p.version, p.skew.Milliseconds(), s.app, p.nodeID, previous); err != nil {
 		return 0, err
 	}
-	return holder, s.db.GetContext(ctx, &holder, s.prefix.SQL(instanceSQL), s.app, p.nodeID)
+	return holder, s.db.Get(ctx, &holder, instanceSQL, s.app, p.nodeID)
 }
 
 func nullable[T any](v T, valid bool) sql.Null[T] { return sql.Null[T]{V: v, Valid: valid} }
 
 func (s *Store) exec(ctx context.Context, query string, args ...any) error {
-	_, err := schema.Exec(ctx, s.db, s.prefix.SQL(query), args...)
+	_, err := s.db.Exec(ctx, query, args...)
 	return err
 }
 
@@ -184,7 +183,7 @@ const seesSQL = `SELECT COUNT(*) FROM QRTZ_HEARTBEAT WHERE INSTANCE = ?`
 // Sees tells whether the database holds a heartbeat of an instance. A database without the tables does not.
 func (s *Store) Sees(ctx context.Context, instance int64) (bool, error) {
 	var n int
-	err := s.db.GetContext(ctx, &n, s.prefix.SQL(seesSQL), instance)
+	err := s.db.Get(ctx, &n, seesSQL, instance)
 	if err != nil && !schema.NoSuchTable(err) {
 		return false, fmt.Errorf("look for the heartbeat of this instance: %w", err)
 	}
@@ -226,8 +225,7 @@ UPDATE QRTZ_NODE SET OFF_SINCE = NULL, OFF_SEEN_AT = NULL, APP_OFF_SINCE = NULL,
 
 // SawOff notes that an instance has seen itself, its app, or both off. What is noted stays until PassedOver.
 func (s *Store) SawOff(ctx context.Context, nodeID string, instance int64, own, app seenOff) error {
-	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(sawOffSQL),
-		orNull(own.since), orNull(own.at), orNull(app.since), orNull(app.at), s.app, nodeID, instance); err != nil {
+	if _, err := s.db.Exec(ctx, sawOffSQL, orNull(own.since), orNull(own.at), orNull(app.since), orNull(app.at), s.app, nodeID, instance); err != nil {
 		return fmt.Errorf("note that the node is off: %w", err)
 	}
 	return nil
@@ -239,7 +237,7 @@ func orNull(t time.Time) sql.NullInt64 {
 
 // PassedOver notes that an instance has passed over what was due while it was off.
 func (s *Store) PassedOver(ctx context.Context, nodeID string, instance int64) error {
-	if _, err := schema.Exec(ctx, s.db, s.prefix.SQL(passedOverSQL), s.app, nodeID, instance); err != nil {
+	if _, err := s.db.Exec(ctx, passedOverSQL, s.app, nodeID, instance); err != nil {
 		return fmt.Errorf("note that the time off has been passed over: %w", err)
 	}
 	return nil
@@ -277,7 +275,7 @@ func (s *Store) endBeat(ctx context.Context, instance int64, seen pulse) (bool, 
 		return false, fmt.Errorf("delete the heartbeat of instance %d: %w", instance, err)
 	}
 	var left int
-	if err := s.db.GetContext(ctx, &left, s.prefix.SQL(beatsSQL), instance); err != nil {
+	if err := s.db.Get(ctx, &left, beatsSQL, instance); err != nil {
 		return false, fmt.Errorf("look for the heartbeat of instance %d: %w", instance, err)
 	}
 	return left == 0, nil
@@ -303,7 +301,7 @@ func (s *Store) Bury(ctx context.Context, n *Node) (bool, error) {
 	} else {
 		query, args = buryUnlessShownSQL, append(args, n.pulse.count)
 	}
-	done, err := schema.Exec(ctx, s.db, s.prefix.SQL(query), args...)
+	done, err := s.db.Exec(ctx, query, args...)
 	if err != nil {
 		return false, fmt.Errorf("declare node %q dead: %w", n.ID, err)
 	}
@@ -321,7 +319,7 @@ SELECT H.INSTANCE FROM QRTZ_HEARTBEAT H LEFT JOIN QRTZ_NODE N ON N.APPLICATION =
 // CleanBeats deletes the heartbeats that no node has had for ten minutes.
 func (s *Store) CleanBeats(ctx context.Context) error {
 	var instances []int64
-	if err := s.db.SelectContext(ctx, &instances, s.prefix.SQL(strayBeatsSQL), s.app, s.app); err != nil {
+	if err := s.db.Select(ctx, &instances, strayBeatsSQL, s.app, s.app); err != nil {
 		return fmt.Errorf("look for heartbeats without a node: %w", err)
 	}
 	for _, instance := range instances {
@@ -339,7 +337,7 @@ SELECT CONCAT('connection ', TRX_MYSQL_THREAD_ID, ', since ', TRX_STARTED, ', ',
 // oldestTransaction describes the transaction that most probably holds a lock which lasts; empty if the server does not tell.
 func (s *Store) oldestTransaction(ctx context.Context) string {
 	var oldest string
-	if err := s.db.GetContext(ctx, &oldest, oldestTransactionSQL); err != nil {
+	if err := s.db.Get(ctx, &oldest, oldestTransactionSQL); err != nil {
 		return "" // it takes the PROCESS privilege
 	}
 	return oldest
@@ -355,10 +353,10 @@ const (
 // by its id takes it from its app's hands: one that the app has stopped, and that is switched off, stays off when the app is
 // on again. The server stamps SWITCHED_AT if anything changes.
 func (s *Store) Switch(ctx context.Context, tx *sqlx.Tx, id string, on bool) (was bool, err error) {
-	if err := tx.GetContext(ctx, &was, s.prefix.SQL(readSwitchSQL), s.app, id); err != nil {
+	if err := s.db.On(tx).Get(ctx, &was, readSwitchSQL, s.app, id); err != nil {
 		return false, fmt.Errorf("switch node %q: %w", id, err)
 	}
-	if _, err := tx.ExecContext(ctx, s.prefix.SQL(switchSQL), on, s.app, id); err != nil {
+	if _, err := s.db.On(tx).Exec(ctx, switchSQL, on, s.app, id); err != nil {
 		return was, fmt.Errorf("switch node %q: %w", id, err)
 	}
 	return was, nil
