@@ -1,5 +1,5 @@
 // Package claimtime measures how long a claim takes. It uses little of qrtz, and no other package of internal, so that
-// `make bench/compare` can build a copy of it in an earlier state of the repository.
+// `make bench/compare` can build a copy of it in an earlier state of the repository: what differs there is in engine_earlier.go.
 package claimtime
 
 import (
@@ -8,9 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/qrtz-go/qrtz/node"
-	"github.com/qrtz-go/qrtz/run"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
@@ -22,6 +19,11 @@ import (
 const (
 	app    = "claimtime"
 	warmUp = 5 // claims of each size that are not counted
+
+	// The node that claims.
+	nodeID   = "claimtime"
+	hostName = "host"
+	instance = 1
 )
 
 // Size is so many claims, of so many fires each.
@@ -84,8 +86,6 @@ func openPlain(dsn string) (*sqlx.DB, error) {
 	return db, nil
 }
 
-var who = node.Instance{NodeID: "claimtime", HostName: "host", ID: 1}
-
 // store makes the tables, with an app and a node that are switched on.
 func store(ctx context.Context, db *sqlx.DB) error {
 	if _, err := schema.Up(ctx, db.DB, schema.DefaultPrefix); err != nil {
@@ -95,13 +95,13 @@ func store(ctx context.Context, db *sqlx.DB) error {
 		return err
 	}
 	_, err := db.ExecContext(ctx, `INSERT INTO QRTZ_NODE (APPLICATION, HOST_IP, HOST_NAME, STATE, TIME_CHECK, INSTANCE) VALUES (?, ?, ?, 'Y', 0, ?)`,
-		app, who.NodeID, who.HostName, who.ID)
+		app, nodeID, hostName, instance)
 	return err
 }
 
 // measure claims the fires of a job's executes, one of each at a time, again and again. All of them are long due.
 func measure(ctx context.Context, db *sqlx.DB, job int64, size Size, first time.Time) ([]time.Duration, error) {
-	s := execute.NewStore(db, schema.DefaultPrefix, app, run.NewStore(db, schema.DefaultPrefix, app))
+	s := newStore(db)
 	class := fmt.Sprint("tick", job)
 	due, err := s.Due(ctx, first, first.Add(time.Second/2), nil, func(_ int64, of string) bool { return of == class })
 	if err != nil {

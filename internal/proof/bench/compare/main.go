@@ -15,7 +15,8 @@ import (
 	"github.com/qrtz-go/qrtz/internal/proof/bench"
 )
 
-const measureDir = "internal/proof/claimtime"
+// measureDirs are where the program is that times claims: in this state of the repository, and in earlier ones.
+var measureDirs = []string{"internal/proof/claimtime", "internal/claimtime"}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -48,31 +49,33 @@ func run(ctx context.Context, base string, o bench.CompareOptions) (err error) {
 	defer func() {
 		err = errors.Join(err, command(context.WithoutCancel(ctx), ".", "git", "worktree", "remove", "--force", tree))
 	}()
-	if o.Head, err = build(ctx, ".", filepath.Join(dir, "head"), ""); err != nil {
+	if o.Head, err = build(ctx, ".", filepath.Join(dir, "head"), measureDirs[0], ""); err != nil {
 		return err
 	}
-	tags, err := lend(tree)
+	measureDir, tags, err := lend(tree)
 	if err != nil {
 		return err
 	}
-	if o.Base, err = build(ctx, tree, filepath.Join(dir, "base"), tags); err != nil {
+	if o.Base, err = build(ctx, tree, filepath.Join(dir, "base"), measureDir, tags); err != nil {
 		return err
 	}
 	found, err := bench.Compare(ctx, o)
 	return errors.Join(err, bench.PrintComparison(os.Stdout, found))
 }
 
-// lend copies the measuring of claims into a tree from before there was one, and returns the tags it builds with there.
-func lend(tree string) (tags string, err error) {
-	to := filepath.Join(tree, measureDir)
-	if _, err := os.Stat(to); err == nil {
-		return "", nil
+// lend copies the measuring of claims into a tree from before there was one. It returns where it is in the tree, and the tags
+// with which it builds there.
+func lend(tree string) (measureDir, tags string, err error) {
+	for _, measureDir := range measureDirs {
+		if _, err := os.Stat(filepath.Join(tree, measureDir)); err == nil {
+			return measureDir, "", nil
+		}
 	}
-	return "plain", os.CopyFS(to, os.DirFS(measureDir))
+	return measureDirs[0], "earlier", os.CopyFS(filepath.Join(tree, measureDirs[0]), os.DirFS(measureDirs[0]))
 }
 
 // build builds the programs of a tree into a directory.
-func build(ctx context.Context, tree, into, tags string) (bench.Program, error) {
+func build(ctx context.Context, tree, into, measureDir, tags string) (bench.Program, error) {
 	p := bench.Program{Qrtz: filepath.Join(into, "qrtz"), ClaimTime: filepath.Join(into, "claimtime")}
 	for out, of := range map[string]string{p.Qrtz: "./cmd/qrtz", p.ClaimTime: "./" + measureDir + "/cmd"} {
 		if err := command(ctx, tree, "go", "build", "-tags", tags, "-o", out, of); err != nil {

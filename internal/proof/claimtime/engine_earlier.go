@@ -1,0 +1,19 @@
+//go:build earlier
+
+package claimtime
+
+import (
+	"github.com/jmoiron/sqlx"
+
+	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/schema"
+)
+
+// This file is for states of the repository that do not have this package. It builds only there.
+
+var who = execute.Instance{HostIP: nodeID, HostName: hostName, ID: instance}
+
+func newStore(db *sqlx.DB) *execute.Store { return execute.NewStore(db, schema.DefaultPrefix, app) }
+
+// open opens a pool like any other, as a node used it before the engine had connections of its own.
+func open(dsn string) (*sqlx.DB, error) { return openPlain(dsn) }
