@@ -203,6 +203,8 @@ SELECT GROUP_CONCAT(F.ID) INTO @QRTZ_FREE FROM (
 // for them holds nothing. The order of the join is fixed, and the key is: on a table of a few rows the optimizer would
 // read, and so lock, all of them.
 const (
+	// Its placeholders: those of the table V, the greatest count, the state moved from, the node's id and name, the token,
+	// the app, the node's id and instance, the state moved from.
 	guardedUpdateSQL = `
 UPDATE QRTZ_NODE N
   %s STRAIGHT_JOIN %s V
@@ -216,9 +218,8 @@ UPDATE QRTZ_NODE N
    AND E.STATE = ? AND E.PREV_FIRE_TIME <=> V.PREV0 AND E.NEXT_FIRE_TIME <=> V.NEXT0 AND E.TIME_TRIGGERED <=> V.FIRED0
    AND E.CLAIM_TOKEN <=> V.TOKEN0 AND ` + specSQL + ` = V.SPEC0`
 
-	appOnSQL   = `STRAIGHT_JOIN QRTZ_APP A ON A.APPLICATION = N.APPLICATION AND A.STATE = 'Y' AND N.STATE = 'Y'`
-	freeMoves  = ` AND FIND_IN_SET(V.ID, @QRTZ_FREE)`
-	noneBesies = ``
+	appOnSQL  = `STRAIGHT_JOIN QRTZ_APP A ON A.APPLICATION = N.APPLICATION AND A.STATE = 'Y' AND N.STATE = 'Y'`
+	freeMoves = ` AND FIND_IN_SET(V.ID, @QRTZ_FREE)`
 
 	// nextFenceSQL stays at the greatest fence that the table takes: a person may have written anything.
 	nextFenceSQL = `LEAST(E.FENCE, 8999999999999999999) + 1`

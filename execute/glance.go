@@ -54,7 +54,15 @@ func (s *Store) Glance(ctx context.Context, l Look) (Glance, error) {
 		classes = []string{""} // IN () is no SQL
 	}
 	var g []Glance
-	err := s.db.Select(ctx, &g, glanceSQL, s.app, s.app, l.NodeID, s.app, l.From.UnixMilli(), l.Until.UnixMilli(), classes, s.app, classes, s.app, classes, s.app, s.app, l.Now.UnixMilli(), classes, s.app, l.Since.UnixMilli(), s.app)
+	now, from, until := l.Now.UnixMilli(), l.From.UnixMilli(), l.Until.UnixMilli()
+	err := s.db.Select(ctx, &g, glanceSQL,
+		s.app, s.app, l.NodeID, // switches
+		s.app, from, until, classes, // overdue
+		s.app, classes, s.app, classes, // new
+		s.app,               // without app
+		s.app, now, classes, // pending
+		s.app, l.Since.UnixMilli(), // paused
+		s.app) // changed
 	if err != nil {
 		return Glance{}, fmt.Errorf("glance: %w", err)
 	}

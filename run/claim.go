@@ -17,7 +17,8 @@ import (
 	"github.com/qrtz-go/qrtz/schema"
 )
 
-// A run names its app, and so does its job. Where the two contradict each other it runs nowhere.
+// A run names its app, and so does its job. Where the two contradict each other it runs nowhere. The placeholders: the app,
+// the classes, the app, AVAILABLE_AT from and until, now, the AVAILABLE_AT and the ID after which to go on, how many.
 const pendingSQL = `
 SELECT R.ID, R.JOB_ID, R.EXECUTE_ID, R.AVAILABLE_AT, R.FENCE, J.JOB_CLASS, J.OVERLAP <> 'ALLOW' AS EXCLUSIVE, R.CANCEL_AT IS NOT NULL AS CANCELLED
   FROM QRTZ_RUN R STRAIGHT_JOIN QRTZ_JOB J ON J.ID = R.JOB_ID AND J.APPLICATION = ? AND J.JOB_CLASS IN (?)
