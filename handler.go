@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/qrtz-go/qrtz/internal/text"
+	"github.com/qrtz-go/qrtz/run"
 )
 
 // Run is what a handler learns about the run it carries out.

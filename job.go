@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/run"
 )
 
 // Job is what to run and when, as Scheduler.Declare takes it.

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/qrtz-go/qrtz/app"
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/internal/text"
@@ -17,6 +15,7 @@ import (
 	"github.com/qrtz-go/qrtz/outage"
 	"github.com/qrtz-go/qrtz/poller"
 	"github.com/qrtz-go/qrtz/pool"
+	"github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
 )
 

@@ -5,9 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/qrtz-go/qrtz/outage"
+	"github.com/qrtz-go/qrtz/run"
 )
 
 // attendEvery is how often what long runs have to say is written, and requests to cancel them are looked for.

@@ -4,12 +4,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/rs/zerolog"
 
 	"github.com/qrtz-go/qrtz/internal/text"
 	"github.com/qrtz-go/qrtz/misfire"
+	"github.com/qrtz-go/qrtz/run"
 )
 
 const (

@@ -6,9 +6,8 @@ import (
 	"reflect"
 	"runtime/debug"
 
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/qrtz-go/qrtz/internal/text"
+	"github.com/qrtz-go/qrtz/run"
 )
 
 // What handlers fail with comes from outside: it may be of any size, and saying it may itself panic.

@@ -4,10 +4,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/qrtz-go/qrtz/misfire"
 	"github.com/qrtz-go/qrtz/outage"
+	"github.com/qrtz-go/qrtz/run"
 )
 
 const (

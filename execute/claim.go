@@ -9,10 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/qrtz-go/qrtz/internal/text"
 	"github.com/qrtz-go/qrtz/node"
 	"github.com/qrtz-go/qrtz/run"
-
-	"github.com/qrtz-go/qrtz/internal/text"
 	"github.com/qrtz-go/qrtz/schema"
 )
 

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/qrtz-go/qrtz/node"
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/jmoiron/sqlx"
 
+	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
 )
 

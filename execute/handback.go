@@ -7,11 +7,10 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/qrtz-go/qrtz/node"
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/jmoiron/sqlx"
 
+	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
 )
 

@@ -5,10 +5,9 @@ package execute
 import (
 	"sync/atomic"
 
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/jmoiron/sqlx"
 
+	"github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
 )
 

@@ -5,11 +5,8 @@ package misfire
 
 import (
 	"context"
-	"errors"
 	"math"
 	"time"
-
-	"github.com/qrtz-go/qrtz/run"
 
 	"github.com/rs/zerolog"
 
@@ -17,6 +14,7 @@ import (
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/node"
 	"github.com/qrtz-go/qrtz/outage"
+	"github.com/qrtz-go/qrtz/run"
 )
 
 // Apps is what the handler needs of app.Store.
@@ -61,9 +59,6 @@ const (
 	maxWalked = 1_000_000 // missed fires looked at one by one, some tenths of a second
 	maxRuns   = 2000      // rows of runs, though one execute may leave half as many
 )
-
-// NodeDied is the message of a run that is LOST.
-const NodeDied = "its node died or left before it finished"
 
 // Config is what a Handler needs to know.
 type Config struct {
@@ -112,32 +107,6 @@ func New(apps Apps, nodes Nodes, executes Executes, runs Runs, cfg Config) *Hand
 		healed: math.MinInt64, came: map[string]execute.Cursor{},
 		left: map[string]map[int64]bool{"policies": {}, "off": {}, "paused": {}},
 	}
-}
-
-// failOver declares nodes dead that have been silent for too long, and puts runs on record as LOST that no node holds
-// any more. A node that could not be declared dead, because its row is locked, waits for the next pass.
-func (h *Handler) failOver(ctx context.Context) error {
-	dead, err := h.nodes.Bury(ctx)
-	for _, n := range dead {
-		h.cfg.Log.Warn().Str("node", n.ID).Time("heartbeat", n.Heartbeat).Msg("declared dead")
-	}
-	return errors.Join(err, h.LoseAbandoned(ctx))
-}
-
-// LoseAbandoned puts runs on record as LOST that no node holds any more: a node does so before its first poll, since those of
-// its own earlier life may stand in the way of others.
-func (h *Handler) LoseAbandoned(ctx context.Context) error {
-	abandoned, err := h.runs.Abandoned(ctx)
-	problems := []error{err}
-	for _, instance := range abandoned {
-		lost, err := h.runs.Lose(ctx, instance, NodeDied)
-		h.cfg.Lost(lost)
-		if len(lost) > 0 {
-			h.cfg.Log.Warn().Int64("instance", instance).Int("runs", len(lost)).Msg("runs lost with their node")
-		}
-		problems = append(problems, err)
-	}
-	return errors.Join(problems...)
 }
 
 // cleanHistory deletes the runs that their jobs keep no longer.

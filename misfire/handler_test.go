@@ -8,12 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/run"
 )
 
 func TestWithoutTheWindowNothingIsWritten(t *testing.T) {

@@ -10,13 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/rs/zerolog"
 
 	"github.com/qrtz-go/qrtz/app"
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/run"
 )
 
 var errAway = errors.New("away")

@@ -6,10 +6,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/node"
 	"github.com/qrtz-go/qrtz/run"
-
-	"github.com/qrtz-go/qrtz/execute"
 )
 
 // doubts are what this process has to give back: claims whose COMMIT got no answer, and runs that it claimed and will not

@@ -10,14 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/node"
 	"github.com/qrtz-go/qrtz/pool"
+	"github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
 )
 

@@ -4,9 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/run"
 )
 
 // RunDue claims what is due and has it carried out, one run after the other in order of fire time, until nothing is

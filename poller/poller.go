@@ -8,14 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/qrtz-go/qrtz/run"
-	"github.com/qrtz-go/qrtz/schema"
-
 	"github.com/rs/zerolog"
 
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/node"
 	"github.com/qrtz-go/qrtz/outage"
+	"github.com/qrtz-go/qrtz/run"
+	"github.com/qrtz-go/qrtz/schema"
 )
 
 // Executes is what the poller needs of execute.Store.

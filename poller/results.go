@@ -6,10 +6,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/qrtz-go/qrtz/internal/text"
 	"github.com/qrtz-go/qrtz/outage"
 	"github.com/qrtz-go/qrtz/run"
-	"github.com/rs/zerolog"
 )
 
 const (

@@ -11,9 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/qrtz-go/qrtz/run"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/run"
 )
 
 // writer is a store that may be away.

@@ -5,10 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/run"
 )
 
 // sweep looks for what an owner left lying, for what is new, and at the switches.

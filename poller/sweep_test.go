@@ -8,11 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
 )
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+
 	"github.com/qrtz-go/qrtz/internal/text"
 	"github.com/qrtz-go/qrtz/schema"
 )

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+
 	"github.com/qrtz-go/qrtz/node"
 	"github.com/qrtz-go/qrtz/schema"
 )

@@ -1,0 +1,31 @@
+package misfire
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/qrtz-go/qrtz/run"
+)
+
+// NoHandler is why rows of a class are stuck that no live node handles.
+const NoHandler = "no live node has a handler for its class"
+
+// findStuck tells of rows that cannot run by themselves. They stay as they are.
+func (p *pass) findStuck(ctx context.Context) error {
+	before := p.now.Add(-p.cfg.MisfireAfter)
+	stuck, err := p.executes.StuckExecutes(ctx, before)
+	runs, err2 := p.runs.StuckRuns(ctx, p.now, before)
+	handled := p.view.ClassesHandled()
+	stuck = slices.DeleteFunc(append(stuck, runs...), func(one run.Stuck) bool {
+		return one.Why == "" && slices.Contains(handled, one.Class)
+	})
+	for i := range stuck {
+		stuck[i].Why = cmp.Or(stuck[i].Why, NoHandler)
+	}
+	if len(stuck) > 0 {
+		p.cfg.Stuck(stuck)
+	}
+	return errors.Join(err, err2)
+}
