@@ -210,6 +210,13 @@ func (j *judge) unfinished(ctx context.Context) ([]finding, error) {
 			j.t.removeJob(ctx, a, name)
 		}
 	}
+	var poisoned []int64 // whose rows somebody held when they were to be removed
+	if err := j.db.SelectContext(ctx, &poisoned, `SELECT ID FROM QRTZ_JOB WHERE NAME LIKE '`+poisonPrefix+`%'`); err != nil {
+		return nil, err
+	}
+	for _, job := range poisoned {
+		j.t.removePoisoned(ctx, job)
+	}
 	return j.listed(ctx, unfinishedSQL)
 }
 

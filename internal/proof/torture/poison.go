@@ -163,14 +163,18 @@ func (t *torture) poisonColumn(ctx context.Context, f fault, table, where string
 // removePoison deletes what was poisoned, as an operator would.
 func (t *torture) removePoison(ctx context.Context, a *appUnder, name string, job int64) {
 	for range 5 {
-		t.exec(ctx, `DELETE FROM QRTZ_EXECUTE WHERE PID = ?`, job)
-		t.exec(ctx, `DELETE FROM QRTZ_JOB WHERE ID = ?`, job)
-		if t.exec(ctx, `DELETE FROM QRTZ_RUN WHERE JOB_ID = ?`, job) {
-			break
+		if t.removePoisoned(ctx, job) {
+			t.note("app %s: %q is removed", a.name, name)
+			return
 		}
 		t.wait(ctx, 2*time.Second)
 	}
-	t.note("app %s: %q is removed", a.name, name)
+}
+
+// removePoisoned deletes a job with all its rows, the job last: as long as it is there, the end of the torture tries again.
+func (t *torture) removePoisoned(ctx context.Context, job int64) bool {
+	return t.exec(ctx, `DELETE FROM QRTZ_EXECUTE WHERE PID = ?`, job) && t.exec(ctx, `DELETE FROM QRTZ_RUN WHERE JOB_ID = ?`, job) &&
+		t.exec(ctx, `DELETE FROM QRTZ_JOB WHERE ID = ?`, job)
 }
 
 // refuseResults has some runs end with a message that the table refuses.
