@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/jmoiron/sqlx"
+
+	"github.com/qrtz-go/qrtz/run"
 )
 
 // Programs know their jobs and schedules by name. What is done to them is done by id (operator.go).

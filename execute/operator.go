@@ -8,13 +8,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
-
-	"github.com/jmoiron/sqlx"
 )
 
-// What programs and operators do to jobs and executes, by id; to runs: client.go. Each method works in the caller's
+// What programs and operators do to jobs and executes, by id; to runs: package run. Each method works in the caller's
 // transaction, of whatever isolation, and leaves nothing half done if the caller rolls back to where it was called after
 // an error. An id of another app is not found.
 
@@ -160,7 +160,7 @@ func (s *Store) DeleteJob(ctx context.Context, tx *sqlx.Tx, now time.Time, id in
 			return err
 		}
 	}
-	return s.runs.CancelPendingOf(ctx, tx, now, run.PendingOfJobSQL, id, run.JobDeleted)
+	return s.runs.CancelPendingOfJob(ctx, tx, now, id)
 }
 
 // DeleteExecute deletes an execute. Its runs stay on record, as with DeleteJob.
@@ -185,5 +185,5 @@ func (s *Store) DeleteExecute(ctx context.Context, tx *sqlx.Tx, now time.Time, i
 	if _, err := s.db.On(tx).Exec(ctx, deleteExecuteSQL, id); err != nil {
 		return err
 	}
-	return s.runs.CancelPendingOf(ctx, tx, now, run.PendingOfExecuteSQL, id, run.ScheduleDeleted)
+	return s.runs.CancelPendingOfExecute(ctx, tx, now, id)
 }

@@ -14,7 +14,8 @@ import (
 )
 
 // What programs and operators do to runs, by id. Each method works in the caller's transaction, of whatever isolation,
-// and leaves nothing half done if the caller rolls back to where it was called after an error.
+// and leaves nothing half done if the caller rolls back to where it was called after an error. An id of another app is not
+// found.
 
 var (
 	// ErrNotFound says that there is no such job, schedule or run in the app.
@@ -38,26 +39,32 @@ func (s *Store) Enqueue(ctx context.Context, tx *sqlx.Tx, jobID int64, data []by
 	return done.LastInsertId()
 }
 
-// What CancelPendingOf looks for: the pending runs of a job, or of an execute.
 const (
-	PendingOfJobSQL     = `SELECT ID FROM QRTZ_RUN WHERE JOB_ID = ? AND APPLICATION = ? AND STATE = 'PENDING' AND ID > ? ORDER BY ID LIMIT ?`
-	PendingOfExecuteSQL = `SELECT ID FROM QRTZ_RUN WHERE EXECUTE_ID = ? AND APPLICATION = ? AND STATE = 'PENDING' AND ID > ? ORDER BY ID LIMIT ?`
-)
+	pendingOfJobSQL     = `SELECT ID FROM QRTZ_RUN WHERE JOB_ID = ? AND APPLICATION = ? AND STATE = 'PENDING' AND ID > ? ORDER BY ID LIMIT ?`
+	pendingOfExecuteSQL = `SELECT ID FROM QRTZ_RUN WHERE EXECUTE_ID = ? AND APPLICATION = ? AND STATE = 'PENDING' AND ID > ? ORDER BY ID LIMIT ?`
 
-const cancelPendingOfSQL = `
+	cancelPendingOfSQL = `
 UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID
    SET R.STATE = 'CANCELLED', R.FINISHED_AT = ?, R.MESSAGE = ? WHERE R.STATE = 'PENDING'`
 
-// Why such a run was cancelled.
-const (
-	JobDeleted      = "its job was deleted"
-	ScheduleDeleted = "its schedule was deleted"
+	jobDeleted      = "its job was deleted"
+	scheduleDeleted = "its schedule was deleted"
 )
 
-// CancelPendingOf cancels the PENDING runs of a job or of an execute, as query says. It looks for them without locks and
-// writes by primary key: at REPEATABLE READ, which the caller's transaction may have, an UPDATE by job would lock all that
-// it looks at, and the gaps beside them, in which other apps' runs are.
-func (s *Store) CancelPendingOf(ctx context.Context, tx *sqlx.Tx, now time.Time, query string, id int64, why string) error {
+// CancelPendingOfJob cancels the PENDING runs of a job that is being deleted.
+func (s *Store) CancelPendingOfJob(ctx context.Context, tx *sqlx.Tx, now time.Time, jobID int64) error {
+	return s.cancelPendingOf(ctx, tx, now, pendingOfJobSQL, jobID, jobDeleted)
+}
+
+// CancelPendingOfExecute cancels the PENDING runs of an execute that is being deleted.
+func (s *Store) CancelPendingOfExecute(ctx context.Context, tx *sqlx.Tx, now time.Time, executeID int64) error {
+	return s.cancelPendingOf(ctx, tx, now, pendingOfExecuteSQL, executeID, scheduleDeleted)
+}
+
+// cancelPendingOf looks for the runs without locks and writes by primary key: at REPEATABLE READ, which the caller's
+// transaction may have, an UPDATE by job would lock all that it looks at, and the gaps beside them, in which other apps'
+// runs are.
+func (s *Store) cancelPendingOf(ctx context.Context, tx *sqlx.Tx, now time.Time, query string, id int64, why string) error {
 	for after := int64(math.MinInt64); ; {
 		var ids []int64
 		err := s.db.On(tx).Select(ctx, &ids, query, id, s.app, after, cleanPage)

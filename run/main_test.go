@@ -1,6 +1,14 @@
 package run
 
-import "time"
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/qrtz-go/qrtz/internal/servers/testdb"
+)
+
+func TestMain(m *testing.M) { os.Exit(testdb.Main(m)) }
 
 // noon is a time with a round number of milliseconds.
 var noon = time.Date(2030, 6, 1, 12, 0, 0, 0, time.UTC)

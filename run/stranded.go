@@ -112,7 +112,7 @@ func (s *Store) strandedRuns(ctx context.Context, now, before int64, found Tally
 			}
 		}
 		problems = append(problems,
-			s.cancelRuns(ctx, now, cancel, cancelledSoon), s.cancelRuns(ctx, now, withoutJob, JobDeleted), s.sayWhy(ctx, say, Pending, JobElsewhere))
+			s.cancelRuns(ctx, now, cancel, cancelledSoon), s.cancelRuns(ctx, now, withoutJob, jobDeleted), s.sayWhy(ctx, say, Pending, JobElsewhere))
 		if s.stranded = nil; len(page) < StuckPage {
 			break
 		}

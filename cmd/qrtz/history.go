@@ -8,10 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/qrtz-go/qrtz/internal/cli/admin"
+	"github.com/qrtz-go/qrtz/run"
+	"github.com/qrtz-go/qrtz/schema"
 )
 
 func newHistory(g *global) *cobra.Command {
@@ -23,7 +26,8 @@ func newHistory(g *global) *cobra.Command {
 type historyCleanOptions struct {
 	*global
 	confirmFlags
-	admin.Cleaning
+	run.Cleaning
+	state        string
 	olderThan    age
 	isAgeMissing func() bool
 }
@@ -42,7 +46,7 @@ themselves: KEEP_FOR, 30 days unless told otherwise, and KEEP_RUNS.`,
 func (o *historyCleanOptions) flags(f *pflag.FlagSet) {
 	f.Var(&o.olderThan, "older-than", "how long ago they have finished, for example 30d")
 	f.StringVar(&o.App, "app", "", "only runs of this app")
-	f.StringVar(&o.State, "state", "", "only those in this state: "+strings.Join(endStates, ", "))
+	f.StringVar(&o.state, "state", "", "only those in this state: "+strings.Join(endStates, ", "))
 	f.BoolVar(&o.DryRun, "dry-run", false, "only count")
 	o.add(f)
 	o.isAgeMissing = func() bool { return !f.Changed("older-than") }
@@ -58,20 +62,28 @@ func (o *historyCleanOptions) validate(args []string) error {
 	if o.isAgeMissing() {
 		return errors.New("--older-than is missing: want an age, for example --older-than 30d")
 	}
-	o.OlderThan = time.Duration(o.olderThan)
-	if err := oneOf("--state", &o.State, endStates); err != nil || o.DryRun {
+	if err := oneOf("--state", &o.state, endStates); err != nil {
 		return err
+	}
+	o.OlderThan, o.State = time.Duration(o.olderThan), run.State(o.state)
+	if o.DryRun {
+		return nil
 	}
 	return o.confirmFlags.validate()
 }
 
 func (o *historyCleanOptions) run(cmd *cobra.Command) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
-	return o.onTables(ctx, func(_ *database, s *admin.Store) error {
+	return o.onTables(ctx, func(d *database, _ *admin.Store) error {
+		db, err := d.pool(1)
+		if err != nil {
+			return err
+		}
+		tables := schema.Tables{DB: sqlx.NewDb(db, "mysql"), Prefix: d.prefix}
 		if o.DryRun || !o.yes {
 			count := o.Cleaning
 			count.DryRun = true
-			found, err := s.Clean(ctx, count)
+			found, err := run.Clean(ctx, tables, count)
 			if err != nil {
 				return err
 			}
@@ -91,14 +103,14 @@ func (o *historyCleanOptions) run(cmd *cobra.Command) error {
 				printf(cmd.ErrOrStderr(), "%d runs looked at, %d deleted …\n", looked, found)
 			}
 		}
-		found, err := s.Clean(ctx, o.Cleaning)
+		found, err := run.Clean(ctx, tables, o.Cleaning)
 		printf(out, "deleted %s\n", byState(found))
 		return err
 	})
 }
 
 // byState is how many runs, and how many of each state.
-func byState(counts map[string]int) string {
+func byState(counts map[run.State]int) string {
 	if len(counts) == 0 {
 		return "no runs"
 	}

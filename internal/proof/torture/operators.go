@@ -6,13 +6,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/qrtz-go/qrtz"
-	"github.com/qrtz-go/qrtz/internal/cli/admin"
+	runs "github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
 // What operators and programs do to a cluster in its daily life, besides throwing switches: rows changed by SQL, jobs declared,
-// run, cancelled and removed by a client. While no server answers they fail, which is noted and is no fault of anybody's.
+// run, cancelled and deleted by a client. While no server answers they fail, which is noted and is no fault of anybody's.
 
 // operation bounds what somebody does by hand.
 const operation = 10 * time.Second
@@ -207,7 +209,7 @@ func (t *torture) cleanHistory(ctx context.Context, _ fault) {
 	t.note("app %s: clean the history", a.name)
 	t.judge.cleaned(a.name, t.clock.atMost(time.Now()).Add(operation-cleanOlder)) // what is deleted is as old as that when it is looked at
 	t.try(ctx, "clean history", func(ctx context.Context) error {
-		_, err := admin.New(t.db, schema.DefaultPrefix).Clean(ctx, admin.Cleaning{OlderThan: cleanOlder, App: a.name, State: "SUCCEEDED"})
+		_, err := runs.Clean(ctx, schema.Tables{DB: sqlx.NewDb(t.db, "mysql"), Prefix: schema.DefaultPrefix}, runs.Cleaning{OlderThan: cleanOlder, App: a.name, State: runs.Succeeded})
 		return err
 	})
 }

@@ -1,0 +1,58 @@
+package run
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/internal/servers/testdb"
+	"github.com/qrtz-go/qrtz/schema"
+)
+
+// More runs than one page, of two apps and in all states: what goes is what was asked for, once, and it is old.
+func TestClean(t *testing.T) {
+	db := schema.Tables{DB: sqlx.NewDb(testdb.New(t), "mysql"), Prefix: schema.DefaultPrefix}
+	_, err := schema.Up(t.Context(), db.DB.DB, db.Prefix)
+	require.NoError(t, err)
+	exec := func(query string, args ...any) {
+		t.Helper()
+		require.NoError(t, db.Write(t.Context(), query, args...))
+	}
+	count := func(query string) (n int) {
+		t.Helper()
+		require.NoError(t, db.Get(t.Context(), &n, query))
+		return n
+	}
+	now, err := schema.Now(t.Context(), db.DB)
+	require.NoError(t, err)
+	for _, state := range []State{Pending, Running, Succeeded, Failed, Lost, Cancelled, Skipped} {
+		for _, finished := range []any{now.Add(-2 * time.Hour).UnixMilli(), now.UnixMilli(), nil} {
+			exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, STATE, FINISHED_AT) VALUES ('a', 1, ?, ?), ('b', 1, ?, ?)`, state, finished, state, finished)
+		}
+	}
+	for count(`SELECT COUNT(*) FROM QRTZ_RUN`) < 3*cleanPage {
+		exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, STATE, FINISHED_AT) SELECT APPLICATION, JOB_ID, STATE, FINISHED_AT FROM QRTZ_RUN`)
+	}
+	all := count(`SELECT COUNT(*) FROM QRTZ_RUN`)
+	each := all / 42 // of one app and state: old, new, and without a time, which is new
+
+	looked := 0
+	c := Cleaning{OlderThan: time.Hour, App: "a", State: Lost, DryRun: true, Progress: func(n, _ int) { looked = n }}
+	found, err := Clean(t.Context(), db, c)
+	require.NoError(t, err)
+	require.Equal(t, map[State]int{Lost: each}, found)
+	require.Equal(t, all, looked)
+	require.Equal(t, all, count(`SELECT COUNT(*) FROM QRTZ_RUN`), "a dry run")
+
+	c.DryRun = false
+	_, err = Clean(t.Context(), db, c)
+	require.NoError(t, err)
+	require.Equal(t, all-each, count(`SELECT COUNT(*) FROM QRTZ_RUN`))
+	found, err = Clean(t.Context(), db, Cleaning{OlderThan: time.Hour})
+	require.NoError(t, err)
+	require.Equal(t, map[State]int{Succeeded: 2 * each, Failed: 2 * each, Lost: each, Cancelled: 2 * each, Skipped: 2 * each}, found)
+	require.Equal(t, 4*each, count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE FINISHED_AT < `+schema.NowMillisSQL+` - 3600000 AND STATE IN ('PENDING', 'RUNNING')`))
+	require.Equal(t, all-10*each, count(`SELECT COUNT(*) FROM QRTZ_RUN`))
+}
