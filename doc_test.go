@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,6 +27,55 @@ func TestTheCodeOfThePageOnEmbeddingCompiles(t *testing.T) {
 	for _, block := range blocks {
 		indented := strings.ReplaceAll("\t"+strings.TrimSuffix(block[1], "\n"), "\n", "\n\t")
 		require.Contains(t, examples.String(), strings.ReplaceAll(indented, "\n\t\n", "\n\n"))
+	}
+}
+
+// The map in docs/development.md says what a folder may import. The linter has a rule for each row, which allows just that.
+func TestTheMapIsWhatTheLinterEnforces(t *testing.T) {
+	page, err := os.ReadFile("docs/development.md")
+	require.NoError(t, err)
+	linter, err := os.ReadFile(".golangci.yml")
+	require.NoError(t, err)
+	const module = "github.com/qrtz-go/qrtz"
+	quoted := regexp.MustCompile("`([^`]+)`")
+	pattern := regexp.MustCompile(`files: \["\$\{config-path\}/([^*"]*)[^\n]*\n(?: +allow: \[([^\]]*)\]\n)? +deny:`)
+	enforced := map[string][]string{}
+	for _, rule := range pattern.FindAllStringSubmatch(string(linter), -1) {
+		enforced[rule[1]] = []string{}
+		for pkg := range strings.SplitSeq(rule[2], ", ") {
+			if pkg = strings.TrimPrefix(pkg, module); pkg != "" {
+				enforced[rule[1]] = append(enforced[rule[1]], strings.Replace(strings.TrimPrefix(pkg, "/"), "$", ".", 1))
+			}
+		}
+	}
+	said := map[string][]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| .* \\| (.*) \\|$").FindAllStringSubmatch(string(page), -1) {
+		folder := strings.TrimPrefix(row[1], ".")
+		said[folder] = []string{}
+		for _, pkg := range quoted.FindAllStringSubmatch(row[2], -1) {
+			said[folder] = append(said[folder], pkg[1])
+		}
+	}
+	require.Greater(t, len(said), 15)
+	require.Equal(t, enforced, said)
+}
+
+// Every package that a program could import is public, as docs/stability.md says, or says that it is not.
+func TestPackagesThatAreNotAPISaySo(t *testing.T) {
+	public := []string{"cron", "qrtztest"}
+	sources, err := filepath.Glob("*/*.go")
+	require.NoError(t, err)
+	said := map[string]bool{}
+	for _, source := range sources {
+		text, err := os.ReadFile(source)
+		require.NoError(t, err)
+		comment, _, _ := strings.Cut(string(text), "\npackage ")
+		comment = strings.ToLower(strings.ReplaceAll(comment, "\n// ", " "))
+		said[filepath.Dir(source)] = said[filepath.Dir(source)] || strings.Contains(comment, "not part of qrtz's api.")
+	}
+	require.Greater(t, len(said), 10)
+	for folder, saysSo := range said {
+		require.NotEqual(t, slices.Contains(public, folder), saysSo, "%s: the comment above package", folder)
 	}
 }
 

@@ -1,5 +1,6 @@
 // Package schema holds the tables of qrtz: their numbered migrations, the table prefix, and what
-// the rest of the project must know about the server's errors.
+// the rest of the project must know about the server's errors. Only what migrates is public, as
+// docs/stability.md lists it; the rest is not part of qrtz's API.
 package schema
 
 import (
