@@ -10,6 +10,7 @@ import (
 
 	"github.com/qrtz-go/qrtz/run"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -30,14 +31,14 @@ func declaration(name string, schedules ...string) Declaration {
 func TestDeclareIsAllOrNothing(t *testing.T) {
 	f := newTables(t)
 	require.NoError(t, f.store.Declare(t.Context(), noon, []Declaration{declaration("known", "x")}))
-	f.exec(`ALTER TABLE QRTZ_EXECUTE ADD CONSTRAINT NO_WHY CHECK (NAME <> 'why')`)
+	f.Exec(`ALTER TABLE QRTZ_EXECUTE ADD CONSTRAINT NO_WHY CHECK (NAME <> 'why')`)
 	changed := declaration("known", "x", "y")
 	changed.Class = "tock"
 	err := f.store.Declare(t.Context(), noon, []Declaration{declaration("new", "x"), changed, declaration("zz", "why")})
 	require.ErrorContains(t, err, `declare job "zz": schedule "why"`)
-	require.Equal(t, "known", f.text(`SELECT GROUP_CONCAT(NAME) FROM QRTZ_JOB`))
-	require.Equal(t, "tick", f.text(`SELECT JOB_CLASS FROM QRTZ_JOB WHERE NAME = 'known'`))
-	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE`))
+	require.Equal(t, "known", f.Text(`SELECT GROUP_CONCAT(NAME) FROM QRTZ_JOB`))
+	require.Equal(t, "tick", f.Text(`SELECT JOB_CLASS FROM QRTZ_JOB WHERE NAME = 'known'`))
+	require.Equal(t, int64(1), f.Count(`SELECT COUNT(*) FROM QRTZ_EXECUTE`))
 }
 
 func TestEightProgramsThatStartAtOnceDeclareOneRowEach(t *testing.T) {
@@ -45,26 +46,26 @@ func TestEightProgramsThatStartAtOnceDeclareOneRowEach(t *testing.T) {
 	jobs := []Declaration{declaration("b", "x", "y"), declaration("a", "x"), declaration("c", "")}
 	var starts sync.WaitGroup
 	for range 8 {
-		starts.Go(func() { noError(t, f.store.Declare(context.Background(), time.Now(), jobs)) })
+		starts.Go(func() { assert.NoError(t, f.store.Declare(context.Background(), time.Now(), jobs)) })
 	}
 	starts.Wait()
-	require.Equal(t, int64(3), f.count(`SELECT COUNT(*) FROM QRTZ_JOB WHERE NAME IS NOT NULL`))
-	require.Equal(t, int64(4), f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE STATE = 'EXECUTING' AND NEXT_FIRE_TIME = START_TIME`))
+	require.Equal(t, int64(3), f.Count(`SELECT COUNT(*) FROM QRTZ_JOB WHERE NAME IS NOT NULL`))
+	require.Equal(t, int64(4), f.Count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE STATE = 'EXECUTING' AND NEXT_FIRE_TIME = START_TIME`))
 }
 
 func TestNamesTheServerTakesForOneAreRefused(t *testing.T) {
 	f := newTables(t)
 	err := f.store.Declare(t.Context(), noon, []Declaration{declaration("report", "x"), declaration("Report", "x")})
 	require.ErrorContains(t, err, `declare job "report": its name is that of another job, "Report", to the server`)
-	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE`))
+	require.Zero(t, f.Count(`SELECT COUNT(*) FROM QRTZ_EXECUTE`))
 	require.Error(t, f.store.Declare(t.Context(), noon, []Declaration{declaration("two", "x", "X")}))
-	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE`))
+	require.Zero(t, f.Count(`SELECT COUNT(*) FROM QRTZ_EXECUTE`))
 	require.NoError(t, f.store.Declare(t.Context(), noon, []Declaration{declaration("report", "x")}))
 	other := declaration("Report", "y")
 	other.Class = "Report"
 	err = f.store.Declare(t.Context(), noon, []Declaration{other})
 	require.ErrorContains(t, err, `declare job "Report": its name is that of another job, "report", to the server`)
-	require.Equal(t, "report tick x", f.text(`SELECT CONCAT_WS(' ', J.NAME, JOB_CLASS, E.NAME) FROM QRTZ_JOB J JOIN QRTZ_EXECUTE E ON E.PID = J.ID
+	require.Equal(t, "report tick x", f.Text(`SELECT CONCAT_WS(' ', J.NAME, JOB_CLASS, E.NAME) FROM QRTZ_JOB J JOIN QRTZ_EXECUTE E ON E.PID = J.ID
 		WHERE J.NAME IS NOT NULL`), "as it was")
 }
 
@@ -76,9 +77,9 @@ func TestAnotherStartBeginsTheCountAnew(t *testing.T) {
 		return []Declaration{d}
 	}
 	state := func() string {
-		return f.text(`SELECT CONCAT_WS(' ', STATE, TIME_TRIGGERED, (NEXT_FIRE_TIME - ?) DIV 1000) FROM QRTZ_EXECUTE`, noon.UnixMilli())
+		return f.Text(`SELECT CONCAT_WS(' ', STATE, TIME_TRIGGERED, (NEXT_FIRE_TIME - ?) DIV 1000) FROM QRTZ_EXECUTE`, noon.UnixMilli())
 	}
-	who := f.join("n1")
+	who := f.Join("n1")
 	require.NoError(t, f.store.Declare(t.Context(), noon, at(noon, 1)))
 	f.claim(who, 1, f.due(noon)...)
 	require.Equal(t, "COMPLETE 1", state())
@@ -111,28 +112,28 @@ func TestTextIsData(t *testing.T) {
 	require.NoError(t, f.Get(&job, `SELECT NAME, JOB_CLASS, JOB_DATA, JOB_DESCRIPTION FROM QRTZ_JOB WHERE NAME IS NOT NULL`))
 	require.Equal(t, []string{nasty, nasty, nasty, nasty}, []string{job.Name, job.Class, job.Data, job.Text})
 
-	who := f.join("n1")
+	who := f.Join("n1")
 	who.HostName = nasty
 	r := f.claim(who, 1, f.due(noon)...).Runs[0]
 	require.Equal(t, nasty, r.Class)
 	require.Equal(t, nasty, string(r.Data))
-	require.Equal(t, nasty, f.text(`SELECT HOST_NAME FROM QRTZ_EXECUTE`))
+	require.Equal(t, nasty, f.Text(`SELECT HOST_NAME FROM QRTZ_EXECUTE`))
 
 	broken := f.read(r.ExecuteID)
 	message := nasty + "\xff\xfe" + strings.Repeat("ü", run.MaxMessage)
 	broken.Problem = errors.New(message)
 	_, err := f.store.Move(t.Context(), who, Executing, []Move{broken.ErrorMove()})
 	require.NoError(t, err)
-	require.True(t, strings.HasPrefix(f.text(`SELECT STATE_REASON FROM QRTZ_EXECUTE`), nasty+"\uFFFDü"))
+	require.True(t, strings.HasPrefix(f.Text(`SELECT STATE_REASON FROM QRTZ_EXECUTE`), nasty+"\uFFFDü"))
 
 	late, err := f.store.runs.Complete(t.Context(), []run.Result{{Run: r, State: run.Failed, Started: noon, Finished: noon, Message: message}})
 	require.NoError(t, err)
 	require.Zero(t, late)
-	kept := f.text(`SELECT MESSAGE FROM QRTZ_RUN`)
+	kept := f.Text(`SELECT MESSAGE FROM QRTZ_RUN`)
 	require.True(t, strings.HasPrefix(kept, nasty+"\uFFFDü"))
 	require.True(t, strings.HasSuffix(kept, "ü"))
 	require.LessOrEqual(t, len(kept), run.MaxMessage)
 
 	require.Error(t, f.store.Declare(t.Context(), noon, []Declaration{declaration("not\xffutf8")}))
-	require.Equal(t, int64(2), f.count(`SELECT COUNT(*) FROM QRTZ_JOB`))
+	require.Equal(t, int64(2), f.Count(`SELECT COUNT(*) FROM QRTZ_JOB`))
 }

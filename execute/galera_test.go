@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qrtz-go/qrtz/internal/servers/galera"
+	"github.com/qrtz-go/qrtz/internal/tabletest"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -28,7 +29,7 @@ type nodes struct {
 	*tables
 	dsns   []string
 	dbs    []*sqlx.DB
-	faults []*faults
+	faults []*tabletest.Faults
 	stores []*Store
 }
 
@@ -45,10 +46,10 @@ func newNodes(t *testing.T, c *galera.Cluster) *nodes {
 		catchUp(t, admin) // a node that has yet to create the database refuses to connect to it
 		require.NoError(t, admin.Close())
 	}
-	n := &nodes{tables: tablesIn(t, c.DSN(0, name))}
+	n := &nodes{tables: storeOf(tabletest.In(t, c.DSN(0, name)))}
 	for i := range c.Nodes() {
 		dsn := c.DSN(i, name)
-		db, faults := n.openFaults(dsn)
+		db, faults := n.OpenFaults(dsn)
 		n.dsns, n.dbs, n.faults = append(n.dsns, dsn), append(n.dbs, db), append(n.faults, faults)
 		n.stores = append(n.stores, newStore(db))
 	}
@@ -61,9 +62,9 @@ func newNodes(t *testing.T, c *galera.Cluster) *nodes {
 
 // catchUp waits until every node has what any of them has committed.
 func (n *nodes) catchUp() {
-	n.t.Helper()
+	n.T.Helper()
 	for _, db := range n.dbs {
-		catchUp(n.t, db.DB)
+		catchUp(n.T, db.DB)
 	}
 }
 
@@ -112,17 +113,17 @@ const perNode = 2 // instances
 
 // race has instances on all nodes do something many times, each on its own.
 func (n *nodes) race(times int, do func(store *Store, who node.Instance) error) {
-	n.t.Helper()
+	n.T.Helper()
 	var instances []node.Instance
 	for i := range perNode * len(n.stores) {
-		instances = append(instances, n.join(fmt.Sprintf("n%d", i)))
+		instances = append(instances, n.Join(fmt.Sprintf("n%d", i)))
 	}
 	n.catchUp()
 	var racers sync.WaitGroup
 	for i, who := range instances {
 		racers.Go(func() {
 			for range times {
-				if !noError(n.t, do(n.stores[i%len(n.stores)], who)) {
+				if !assert.NoError(n.T, do(n.stores[i%len(n.stores)], who)) {
 					return
 				}
 			}
@@ -131,7 +132,7 @@ func (n *nodes) race(times int, do func(store *Store, who node.Instance) error) 
 	racers.Wait()
 	n.catchUp()
 	for i, f := range n.faults {
-		n.t.Logf("node %d refused %d statements and %d commits", i, f.conflicts.Load(), f.atCommit.Load())
+		n.T.Logf("node %d refused %d statements and %d commits", i, f.Conflicts.Load(), f.AtCommit.Load())
 	}
 }
 
@@ -160,9 +161,9 @@ func patiently(do func() error) error {
 // A transaction that loses at COMMIT must not look like a winner, with rows of its own or without.
 func raceForFires(t *testing.T, n *nodes) {
 	for _, history := range []string{"ALL", "NONE"} {
-		n.exec(`DELETE FROM QRTZ_EXECUTE`)
-		n.exec(`UPDATE QRTZ_JOB SET HISTORY = ?`, history)
-		n.addMany(20)
+		n.Exec(`DELETE FROM QRTZ_EXECUTE`)
+		n.Exec(`UPDATE QRTZ_JOB SET HISTORY = ?`, history)
+		n.AddMany(20)
 		n.catchUp()
 		type fire struct{ execute, at int64 }
 		var mu sync.Mutex
@@ -211,8 +212,8 @@ func holders(t *testing.T, db *sqlx.DB, state string) map[int64]int64 {
 
 func raceForKeys(t *testing.T, n *nodes) {
 	for i := range 10 {
-		job, _ := n.exclusive([]run.Overlap{run.OverlapSkip, run.OverlapQueue}[i%2], 2)
-		n.addTo(job)
+		job, _ := n.exclusive([]string{"SKIP", "QUEUE"}[i%2], 2)
+		n.AddTo(job)
 	}
 	n.catchUp()
 	var mu sync.Mutex
@@ -285,11 +286,11 @@ func succeeded(r run.Run) run.Result {
 
 // Each run is finished by its instance and, at the same time on another node, taken for lost: one of them wins.
 func raceForEnds(t *testing.T, n *nodes) {
-	n.exec(`UPDATE QRTZ_JOB SET RECOVERY = 1`)
-	n.addMany(30)
+	n.Exec(`UPDATE QRTZ_JOB SET RECOVERY = 1`)
+	n.AddMany(30)
 	finished, lost := 0, 0
 	for i := range 20 {
-		who := n.join(fmt.Sprintf("m%d", i))
+		who := n.Join(fmt.Sprintf("m%d", i))
 		won := n.claim(who, 1, n.due(at(1000000))...).Runs
 		n.catchUp()
 		var both sync.WaitGroup
@@ -330,27 +331,27 @@ func raceForEnds(t *testing.T, n *nodes) {
 }
 
 // delay keeps what node 0 commits next from the other nodes for a while: they have this to do first.
-func (n *nodes) delay() { n.exec(`UPDATE MUCH SET V = V + 1`) }
+func (n *nodes) delay() { n.Exec(`UPDATE MUCH SET V = V + 1`) }
 
 func (n *nodes) makeMuch() {
-	n.exec(`CREATE TABLE MUCH (ID INT PRIMARY KEY, V INT)`)
-	n.exec(`INSERT INTO MUCH SELECT SEQ, 0 FROM seq_1_to_20000`)
+	n.Exec(`CREATE TABLE MUCH (ID INT PRIMARY KEY, V INT)`)
+	n.Exec(`INSERT INTO MUCH SELECT SEQ, 0 FROM seq_1_to_20000`)
 	n.catchUp()
 }
 
 func handBackBeforeArrival(t *testing.T, n *nodes) {
 	n.makeMuch()
-	n.addMany(3)
-	who := n.join("n1")
+	n.AddMany(3)
+	who := n.Join("n1")
 	n.catchUp()
 	for range 15 {
 		moves := claims(n.due(at(1000000)), 1)
-		pending := n.pending()
+		pending := n.AddPending()
 		n.catchUp()
 		n.delay()
 		_, err := n.store.Claim(t.Context(), who, moves)
 		require.NoError(t, err)
-		runs := n.claimWaiting(who, pending)
+		runs := n.claimPending(who, pending)
 		require.Len(t, runs, 1)
 		require.NoError(t, patiently(func() error {
 			moves, err = n.stores[1].HandBackFires(t.Context(), who, moves)
@@ -373,13 +374,13 @@ func handBackBeforeArrival(t *testing.T, n *nodes) {
 
 func finishBeforeArrival(t *testing.T, n *nodes) {
 	n.makeMuch()
-	n.addMany(3)
-	who := n.join("n1")
+	n.AddMany(3)
+	who := n.Join("n1")
 	n.catchUp()
 	cfg, err := mysql.ParseDSN(n.dsns[1])
 	require.NoError(t, err)
 	cfg.Params = map[string]string{"wsrep_sync_wait": "7"}
-	db, _ := n.openFaults(cfg.FormatDSN())
+	db, _ := n.OpenFaults(cfg.FormatDSN())
 	store := newStore(db)
 	for range 15 {
 		n.delay()

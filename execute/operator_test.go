@@ -1,7 +1,6 @@
 package execute
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"testing"
@@ -14,26 +13,20 @@ import (
 	"github.com/qrtz-go/qrtz/schema"
 )
 
-// within does something in a transaction of the store's own.
-func (f *tables) within(do func(tx *sqlx.Tx) error) {
-	f.t.Helper()
-	require.NoError(f.t, schema.InTx(f.t.Context(), f.DB, do))
-}
-
 // pause and resume are the store's, in a transaction of their own.
 func (f *tables) pause(ids ...int64) (all []Changed) {
-	f.t.Helper()
-	f.within(func(tx *sqlx.Tx) (err error) {
-		all, err = f.store.Pause(f.t.Context(), tx, at(5), ids...)
+	f.T.Helper()
+	f.Within(func(tx *sqlx.Tx) (err error) {
+		all, err = f.store.Pause(f.T.Context(), tx, at(5), ids...)
 		return err
 	})
 	return all
 }
 
 func (f *tables) resume(ids ...int64) (all []Changed) {
-	f.t.Helper()
-	f.within(func(tx *sqlx.Tx) (err error) {
-		all, err = f.store.Resume(f.t.Context(), tx, at(9), ids...)
+	f.T.Helper()
+	f.Within(func(tx *sqlx.Tx) (err error) {
+		all, err = f.store.Resume(f.T.Context(), tx, at(9), ids...)
 		return err
 	})
 	return all
@@ -41,23 +34,23 @@ func (f *tables) resume(ids ...int64) (all []Changed) {
 
 // row is the state of an execute, its next fire in seconds after noon, and whether a pause is noted.
 func (f *tables) row(id int64) string {
-	f.t.Helper()
-	return f.text(`SELECT CONCAT_WS(' ', STATE, (NEXT_FIRE_TIME - ?) DIV 1000, IF(PAUSED_AT IS NULL, NULL, 'noted')) FROM QRTZ_EXECUTE WHERE ID = ?`, noon.UnixMilli(), id)
+	f.T.Helper()
+	return f.Text(`SELECT CONCAT_WS(' ', STATE, (NEXT_FIRE_TIME - ?) DIV 1000, IF(PAUSED_AT IS NULL, NULL, 'noted')) FROM QRTZ_EXECUTE WHERE ID = ?`, noon.UnixMilli(), id)
 }
 
 func TestAPauseEndsNow(t *testing.T) {
 	f := newTables(t)
-	id := f.add()
+	id := f.Add()
 	require.Equal(t, []Changed{{id, Executing, Executing}}, f.resume(id), "what is not paused stays")
 	require.Equal(t, "EXECUTING 0", f.row(id))
 	require.Equal(t, []Changed{{id, Executing, Paused}}, f.pause(id))
 	require.Equal(t, "PAUSED 0 noted", f.row(id), "so that no one who resumes it by SQL at once has the fires of the pause run")
-	require.Equal(t, at(5).UnixMilli(), f.count(`SELECT PAUSED_AT FROM QRTZ_EXECUTE`))
+	require.Equal(t, at(5).UnixMilli(), f.Count(`SELECT PAUSED_AT FROM QRTZ_EXECUTE`))
 	require.Equal(t, []Changed{{id, Paused, Paused}}, f.pause(id))
 	require.Equal(t, []Changed{{id, Paused, Executing}}, f.resume(id))
 	require.Equal(t, "EXECUTING 9", f.row(id), "what was due in the pause is passed over")
 	f.pause(id)
-	f.exec(`UPDATE QRTZ_EXECUTE SET END_TIME = ?`, at(8).UnixMilli())
+	f.Exec(`UPDATE QRTZ_EXECUTE SET END_TIME = ?`, at(8).UnixMilli())
 	require.Equal(t, []Changed{{id, Paused, Complete}}, f.resume(id), "its end has passed in the pause")
 	require.Equal(t, []Changed{{id, Complete, Complete}}, f.pause(id))
 	require.Equal(t, []Changed{{id, Complete, Complete}}, f.resume(id))
@@ -66,9 +59,9 @@ func TestAPauseEndsNow(t *testing.T) {
 // An execute that was added by SQL and never started: resuming it is how an operator starts it.
 func TestResumingStartsWhatWasNeverStarted(t *testing.T) {
 	f := newTables(t)
-	fresh, given := f.add(), f.add()
-	f.exec(`UPDATE QRTZ_EXECUTE SET STATE = 'INIT', NEXT_FIRE_TIME = NULL`)
-	f.exec(`UPDATE QRTZ_EXECUTE SET NEXT_FIRE_TIME = ? WHERE ID = ?`, at(7).UnixMilli(), given)
+	fresh, given := f.Add(), f.Add()
+	f.Exec(`UPDATE QRTZ_EXECUTE SET STATE = 'INIT', NEXT_FIRE_TIME = NULL`)
+	f.Exec(`UPDATE QRTZ_EXECUTE SET NEXT_FIRE_TIME = ? WHERE ID = ?`, at(7).UnixMilli(), given)
 	require.Equal(t, []Changed{{fresh, Init, Init}}, f.pause(fresh))
 	require.Equal(t, []Changed{{fresh, Init, Executing}, {given, Init, Executing}}, f.resume(given, fresh))
 	require.Equal(t, "EXECUTING 0", f.row(fresh), "a fixed rate owes its fires from its start on")
@@ -77,9 +70,9 @@ func TestResumingStartsWhatWasNeverStarted(t *testing.T) {
 
 func TestWhatCannotFireIsNotResumed(t *testing.T) {
 	f := newTables(t)
-	good, bad := f.add(), f.add()
+	good, bad := f.Add(), f.Add()
 	f.pause(good, bad)
-	f.exec(`UPDATE QRTZ_EXECUTE SET JOB_TYPE = 'CRON', CRON = 'nonsense' WHERE ID = ?`, bad)
+	f.Exec(`UPDATE QRTZ_EXECUTE SET JOB_TYPE = 'CRON', CRON = 'nonsense' WHERE ID = ?`, bad)
 	err := schema.InTx(t.Context(), f.DB, func(tx *sqlx.Tx) error {
 		_, err := f.store.Resume(t.Context(), tx, noon, good, bad)
 		return err
@@ -91,28 +84,28 @@ func TestWhatCannotFireIsNotResumed(t *testing.T) {
 // More executes than one statement takes, each moved on by its own schedule.
 func TestManyArePausedAndResumedInOneCall(t *testing.T) {
 	f := newTables(t)
-	f.addMany(2*operatorPage + 3)
-	f.exec(`UPDATE QRTZ_EXECUTE SET REPEAT_INTERVAL = 1000 * (1 + ID MOD 7)`)
-	f.exec(`UPDATE QRTZ_EXECUTE SET STATE = 'COMPLETE' WHERE ID MOD 10 = 0`)
+	f.AddMany(2*operatorPage + 3)
+	f.Exec(`UPDATE QRTZ_EXECUTE SET REPEAT_INTERVAL = 1000 * (1 + ID MOD 7)`)
+	f.Exec(`UPDATE QRTZ_EXECUTE SET STATE = 'COMPLETE' WHERE ID MOD 10 = 0`)
 	var ids []int64
-	f.within(func(tx *sqlx.Tx) (err error) {
-		ids, err = f.store.ExecutesOf(t.Context(), tx, f.job)
+	f.Within(func(tx *sqlx.Tx) (err error) {
+		ids, err = f.store.ExecutesOf(t.Context(), tx, f.Job)
 		return err
 	})
 	require.Len(t, f.pause(ids...), 2*operatorPage+3)
-	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE STATE <> IF(ID MOD 10 = 0, 'COMPLETE', 'PAUSED')`))
+	require.Zero(t, f.Count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE STATE <> IF(ID MOD 10 = 0, 'COMPLETE', 'PAUSED')`))
 	f.resume(ids...)
-	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE STATE <> IF(ID MOD 10 = 0, 'COMPLETE', 'EXECUTING')`))
-	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE STATE = 'EXECUTING' AND NEXT_FIRE_TIME <> ? + CEIL(9000 / REPEAT_INTERVAL) * REPEAT_INTERVAL`, noon.UnixMilli()))
+	require.Zero(t, f.Count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE STATE <> IF(ID MOD 10 = 0, 'COMPLETE', 'EXECUTING')`))
+	require.Zero(t, f.Count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE STATE = 'EXECUTING' AND NEXT_FIRE_TIME <> ? + CEIL(9000 / REPEAT_INTERVAL) * REPEAT_INTERVAL`, noon.UnixMilli()))
 }
 
 // An id of another app is not found, whatever is to be done.
 func TestVerbsAreForTheAppAlone(t *testing.T) {
 	f := newTables(t)
-	theirJob := f.id(f.exec(`INSERT INTO QRTZ_JOB (APPLICATION, JOB_CLASS, NAME) VALUES ('b', 'tick', 'theirs')`))
-	theirs, unadopted, ours := f.addTo(theirJob), f.addTo(theirJob), f.add()
-	f.exec(`UPDATE QRTZ_EXECUTE SET APPLICATION = 'b' WHERE ID = ?`, theirs)
-	f.exec(`UPDATE QRTZ_EXECUTE SET APPLICATION = NULL WHERE ID <> ?`, theirs)
+	theirJob := f.Insert(`INSERT INTO QRTZ_JOB (APPLICATION, JOB_CLASS, NAME) VALUES ('b', 'tick', 'theirs')`)
+	theirs, unadopted, ours := f.AddTo(theirJob), f.AddTo(theirJob), f.Add()
+	f.Exec(`UPDATE QRTZ_EXECUTE SET APPLICATION = 'b' WHERE ID = ?`, theirs)
+	f.Exec(`UPDATE QRTZ_EXECUTE SET APPLICATION = NULL WHERE ID <> ?`, theirs)
 	for what, do := range map[string]func(tx *sqlx.Tx) error{
 		"pause":      func(tx *sqlx.Tx) error { _, err := f.store.Pause(t.Context(), tx, noon, ours, theirs); return err },
 		"resume":     func(tx *sqlx.Tx) error { _, err := f.store.Resume(t.Context(), tx, noon, unadopted); return err },
@@ -126,37 +119,37 @@ func TestVerbsAreForTheAppAlone(t *testing.T) {
 	} {
 		require.ErrorIs(t, schema.InTx(t.Context(), f.DB, do), run.ErrNotFound, what)
 	}
-	require.Equal(t, int64(3), f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE STATE = 'EXECUTING'`))
+	require.Equal(t, int64(3), f.Count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE STATE = 'EXECUTING'`))
 	require.Equal(t, []Changed{{ours, Executing, Paused}}, f.pause(ours), "not yet adopted, but of our job")
-	f.within(func(tx *sqlx.Tx) error { return f.store.DeleteExecute(t.Context(), tx, noon, ours) })
-	require.Equal(t, int64(2), f.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE`))
+	f.Within(func(tx *sqlx.Tx) error { return f.store.DeleteExecute(t.Context(), tx, noon, ours) })
+	require.Equal(t, int64(2), f.Count(`SELECT COUNT(*) FROM QRTZ_EXECUTE`))
 }
 
 func TestDeletingAScheduleLeavesTheOthersOfItsJob(t *testing.T) {
 	f := newTables(t)
-	gone, kept := f.add(), f.add()
-	pending := f.id(f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME) VALUES ('a', ?, ?, ?)`, f.job, gone, noon.UnixMilli()))
-	f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE) VALUES ('a', ?, ?, ?, 'RUNNING')`, f.job, gone, at(1).UnixMilli())
-	f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME) VALUES ('a', ?, ?, ?), ('a', ?, NULL, 0)`, f.job, kept, noon.UnixMilli(), f.job)
-	f.within(func(tx *sqlx.Tx) error { return f.store.DeleteExecute(t.Context(), tx, at(3), gone) })
-	require.Equal(t, kept, f.count(`SELECT ID FROM QRTZ_EXECUTE`))
+	gone, kept := f.Add(), f.Add()
+	pending := f.Insert(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME) VALUES ('a', ?, ?, ?)`, f.Job, gone, noon.UnixMilli())
+	f.Exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE) VALUES ('a', ?, ?, ?, 'RUNNING')`, f.Job, gone, at(1).UnixMilli())
+	f.Exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME) VALUES ('a', ?, ?, ?), ('a', ?, NULL, 0)`, f.Job, kept, noon.UnixMilli(), f.Job)
+	f.Within(func(tx *sqlx.Tx) error { return f.store.DeleteExecute(t.Context(), tx, at(3), gone) })
+	require.Equal(t, kept, f.Count(`SELECT ID FROM QRTZ_EXECUTE`))
 	require.Equal(t, fmt.Sprintf("%d its schedule was deleted %d", pending, at(3).UnixMilli()),
-		f.text(`SELECT GROUP_CONCAT(ID, ' ', MESSAGE, ' ', FINISHED_AT) FROM QRTZ_RUN WHERE STATE = 'CANCELLED'`))
-	require.Equal(t, int64(2), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'PENDING'`))
-	require.Equal(t, int64(1), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'RUNNING'`), "it continues")
+		f.Text(`SELECT GROUP_CONCAT(ID, ' ', MESSAGE, ' ', FINISHED_AT) FROM QRTZ_RUN WHERE STATE = 'CANCELLED'`))
+	require.Equal(t, int64(2), f.Count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'PENDING'`))
+	require.Equal(t, int64(1), f.Count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'RUNNING'`), "it continues")
 }
 
 // Deleting a job locks no run of another one, at REPEATABLE READ either, however few runs there are.
 func TestDeletingAJobLocksNoOtherRuns(t *testing.T) {
 	f := newTables(t)
-	f.exec(`INSERT INTO QRTZ_JOB (ID, APPLICATION, JOB_CLASS) VALUES (700, 'b', 'tick')`)
+	f.Exec(`INSERT INTO QRTZ_JOB (ID, APPLICATION, JOB_CLASS) VALUES (700, 'b', 'tick')`)
 	for range 5 {
-		f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID) VALUES ('b', 700), ('a', ?), ('b', ?)`, f.job, f.job)
+		f.Exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID) VALUES ('b', 700), ('a', ?), ('b', ?)`, f.Job, f.Job)
 	}
 	tx, err := f.BeginTxx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback() }()
-	require.NoError(t, f.store.DeleteJob(t.Context(), tx, noon, f.job))
+	require.NoError(t, f.store.DeleteJob(t.Context(), tx, noon, f.Job))
 	other, err := f.Connx(t.Context())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, other.Close()) }()
@@ -171,33 +164,6 @@ func TestDeletingAJobLocksNoOtherRuns(t *testing.T) {
 	_, err = other.ExecContext(t.Context(), `INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID) VALUES ('b', 700), ('b', 1)`)
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit())
-	require.Equal(t, int64(5), f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'CANCELLED' AND APPLICATION = 'a'`))
-	require.Zero(t, f.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'CANCELLED' AND APPLICATION = 'b'`))
-}
-
-func TestWhatWasEnqueuedForAJobThatIsGoneIsCancelled(t *testing.T) {
-	f := newTables(t)
-	require.NoError(t, f.store.Declare(t.Context(), noon, []Declaration{declaration("job")}))
-	old, err := f.BeginTxx(context.Background(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
-	require.NoError(t, err)
-	defer func() { _ = old.Rollback() }()
-	var n int
-	require.NoError(t, old.Get(&n, `SELECT COUNT(*) FROM QRTZ_JOB`), "from now on it sees what is there now")
-	id, err := f.store.JobNamed(t.Context(), old, "job")
-	require.NoError(t, err)
-	f.within(func(tx *sqlx.Tx) error { return f.store.DeleteJob(t.Context(), tx, noon, id) })
-	due, err := f.store.runs.Enqueue(t.Context(), old, id, nil, at(10))
-	require.NoError(t, err)
-	later, err := f.store.runs.Enqueue(t.Context(), old, id, nil, at(20))
-	require.NoError(t, err)
-	require.NoError(t, old.Commit())
-	kept := f.id(f.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID) VALUES ('a', ?)`, f.job))
-
-	_, err = f.store.runs.StuckRuns(t.Context(), at(15), noon)
-	require.NoError(t, err)
-	require.Equal(t, []string{"CANCELLED", "PENDING", "PENDING"}, []string{f.runState(due), f.runState(later), f.runState(kept)})
-	require.Equal(t, "its job was deleted", f.text(`SELECT MESSAGE FROM QRTZ_RUN WHERE ID = ?`, due))
-	_, err = f.store.runs.StuckRuns(t.Context(), at(20), noon)
-	require.NoError(t, err)
-	require.Equal(t, []string{"CANCELLED", "PENDING"}, []string{f.runState(later), f.runState(kept)})
+	require.Equal(t, int64(5), f.Count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'CANCELLED' AND APPLICATION = 'a'`))
+	require.Zero(t, f.Count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'CANCELLED' AND APPLICATION = 'b'`))
 }

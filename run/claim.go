@@ -44,9 +44,9 @@ type PendingRun struct {
 	Cancelled   bool // it is to be ended, not started
 
 	execute sql.NullInt64
-	Fence   int64 // as it was read
-	Token   int64 // the CLAIM_TOKEN of the latest attempt to claim it
-	OwnData int64 // bytes of data in its own row, as of that attempt
+	fence   int64 // as it was read
+	token   int64 // the CLAIM_TOKEN of the latest attempt to claim it
+	ownData int64 // bytes of data in its own row, as of that attempt
 }
 
 type pendingRow struct {
@@ -97,7 +97,7 @@ func (s *Store) Pending(ctx context.Context, classes []string, now time.Time, li
 func (r pendingRow) run() PendingRun {
 	return PendingRun{
 		ID: r.ID, JobID: r.JobID, Class: r.Class, AvailableAt: time.UnixMilli(r.AvailableAt),
-		Exclusive: r.Exclusive, Cancelled: r.Cancelled, execute: r.ExecuteID, Fence: r.Fence,
+		Exclusive: r.Exclusive, Cancelled: r.Cancelled, execute: r.ExecuteID, fence: r.Fence,
 	}
 }
 
@@ -191,7 +191,7 @@ func (s *Store) ClaimPending(ctx context.Context, who node.Instance, runs []Pend
 	id := func(r PendingRun) int64 { return r.ID }
 	err = lightBatches(ctx, s, runs, id, claimFor, func(some []PendingRun, sizes map[int64]int64) error {
 		for i := range some {
-			some[i].OwnData = sizes[some[i].ID]
+			some[i].ownData = sizes[some[i].ID]
 		}
 		claimed, err := s.claimPendingApart(ctx, who, some)
 		all.add(claimed)
@@ -250,7 +250,7 @@ func (s *Store) claimPendingPacket(ctx context.Context, who node.Instance, runs 
 	executes := []int64{0} // IN () is no SQL
 	for i, r := range runs {
 		ids[i] = r.ID
-		rows = append(rows, r.ID, r.Fence, sql.NullInt64{Int64: r.JobID, Valid: r.Exclusive})
+		rows = append(rows, r.ID, r.fence, sql.NullInt64{Int64: r.JobID, Valid: r.Exclusive})
 		if r.execute.Valid {
 			executes = append(executes, r.execute.Int64)
 		}
@@ -262,7 +262,7 @@ func (s *Store) claimPendingPacket(ctx context.Context, who node.Instance, runs 
 		claimed = Claimed{Clock: schema.ClockReading{Sent: time.Now()}}
 		token := rand.Int64()
 		for i := range runs {
-			runs[i].Token = token
+			runs[i].token = token
 		}
 		p.Exec(freeRunsSQL, ids)
 		p.Exec(freeExecutesSQL, executes)

@@ -4,36 +4,25 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/stretchr/testify/require"
 
-	"github.com/qrtz-go/qrtz/internal/servers/testdb"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
 // More runs than one page, of two apps and in all states: what goes is what was asked for, once, and it is old.
 func TestClean(t *testing.T) {
-	db := schema.Tables{DB: sqlx.NewDb(testdb.New(t), "mysql"), Prefix: schema.DefaultPrefix}
-	_, err := schema.Up(t.Context(), db.DB.DB, db.Prefix)
-	require.NoError(t, err)
-	exec := func(query string, args ...any) {
-		t.Helper()
-		require.NoError(t, db.Write(t.Context(), query, args...))
-	}
-	count := func(query string) (n int) {
-		t.Helper()
-		require.NoError(t, db.Get(t.Context(), &n, query))
-		return n
-	}
+	f := newTables(t)
+	db := f.store.db
+	count := func(query string) int { return int(f.Count(query)) }
 	now, err := schema.Now(t.Context(), db.DB)
 	require.NoError(t, err)
 	for _, state := range []State{Pending, Running, Succeeded, Failed, Lost, Cancelled, Skipped} {
 		for _, finished := range []any{now.Add(-2 * time.Hour).UnixMilli(), now.UnixMilli(), nil} {
-			exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, STATE, FINISHED_AT) VALUES ('a', 1, ?, ?), ('b', 1, ?, ?)`, state, finished, state, finished)
+			f.Exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, STATE, FINISHED_AT) VALUES ('a', 1, ?, ?), ('b', 1, ?, ?)`, state, finished, state, finished)
 		}
 	}
 	for count(`SELECT COUNT(*) FROM QRTZ_RUN`) < 3*cleanPage {
-		exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, STATE, FINISHED_AT) SELECT APPLICATION, JOB_ID, STATE, FINISHED_AT FROM QRTZ_RUN`)
+		f.Exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, STATE, FINISHED_AT) SELECT APPLICATION, JOB_ID, STATE, FINISHED_AT FROM QRTZ_RUN`)
 	}
 	all := count(`SELECT COUNT(*) FROM QRTZ_RUN`)
 	each := all / 42 // of one app and state: old, new, and without a time, which is new

@@ -18,8 +18,8 @@ const (
 	// MaxMessage is how many bytes of a run's message are kept.
 	MaxMessage = 8 << 10
 
-	// MaxAttempt is the greatest ATTEMPT that the table takes.
-	MaxAttempt = 2_000_000_000
+	// maxAttempt is the greatest ATTEMPT that the table takes.
+	maxAttempt = 2_000_000_000
 
 	completeBatch = 500
 	completeBytes = 512 << 10 // of messages, in one statement
@@ -49,7 +49,7 @@ func (s *Store) Complete(ctx context.Context, results []Result) (done Completed,
 		if r.Run.ID == 0 {
 			continue // it has no row
 		}
-		if r.Run.Attempt >= MaxAttempt && !r.RetryAt.IsZero() {
+		if r.Run.Attempt >= maxAttempt && !r.RetryAt.IsZero() {
 			r = r.withoutRetry("ATTEMPT is at its limit")
 		}
 		byKind[r.kind()] = append(byKind[r.kind()], r)
@@ -59,7 +59,7 @@ func (s *Store) Complete(ctx context.Context, results []Result) (done Completed,
 		id:    func(r Result) int64 { return r.Run.ID },
 		write: func(ctx context.Context, some []Result) error {
 			n, err := s.write(ctx, some)
-			if err == nil && !slices.ContainsFunc(some, func(r Result) bool { return r.Tried }) {
+			if err == nil && !slices.ContainsFunc(some, func(r Result) bool { return r.tried }) {
 				done.Late += len(some) - n
 			}
 			return err
@@ -87,13 +87,13 @@ func (s *Store) Complete(ctx context.Context, results []Result) (done Completed,
 	}
 	for _, some := range byKind {
 		slices.SortFunc(some, func(a, b Result) int { return cmp.Compare(a.Run.ID, b.Run.ID) })
-		for _, batch := range Bounded(some) {
+		for _, batch := range bounded(some) {
 			left := batch
 			if err == nil {
 				left, err = w.batch(ctx, batch)
 			}
 			for _, r := range left {
-				r.Tried = true
+				r.tried = true
 				done.Left = append(done.Left, r)
 			}
 		}
@@ -104,14 +104,14 @@ func (s *Store) Complete(ctx context.Context, results []Result) (done Completed,
 	return done, nil
 }
 
-// Bounded splits results into batches that a packet holds with room to spare, and whose rows have little data.
-func Bounded(results []Result) (batches [][]Result) {
+// bounded splits results into batches that a packet holds with room to spare, and whose rows have little data.
+func bounded(results []Result) (batches [][]Result) {
 	begin, bytes, data := 0, 0, int64(0)
 	for i, r := range results {
-		if i > begin && (i-begin == completeBatch || bytes+len(r.Message) > completeBytes || data+r.Run.OwnData > PacketData) {
+		if i > begin && (i-begin == completeBatch || bytes+len(r.Message) > completeBytes || data+r.Run.ownData > packetData) {
 			batches, begin, bytes, data = append(batches, results[begin:i:i]), i, 0, 0
 		}
-		bytes, data = bytes+min(len(r.Message), MaxMessage), data+r.Run.OwnData
+		bytes, data = bytes+min(len(r.Message), MaxMessage), data+r.Run.ownData
 	}
 	if begin < len(results) {
 		batches = append(batches, results[begin:])

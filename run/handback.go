@@ -31,7 +31,7 @@ func (s *Store) HandBack(ctx context.Context, runs []Run) (again []Run, err erro
 		return runs, fmt.Errorf("hand back runs: %w", err)
 	}
 	done := 0
-	for some := range Light(free, handBackBatch, func(r Run) int64 { return r.OwnData }) {
+	for some := range light(free, handBackBatch, func(r Run) int64 { return r.ownData }) {
 		rows := make([]any, 0, 4*len(some))
 		for _, r := range some {
 			rows = append(rows, r.ID, r.Token, r.Instance, r.Fence)
@@ -78,11 +78,7 @@ func heldApart[T any](ctx context.Context, s *Store, runs []T, id func(T) int64)
 // LeaveForOthers gives runs that have no row (HistoryNone) and were never started one, PENDING, for any node to take. It
 // must not be called twice for the same runs: others may have carried them out meanwhile, and deleted their rows.
 func (s *Store) LeaveForOthers(ctx context.Context, runs []Run) error {
-	fires := make([]NewPending, len(runs))
-	for i, r := range runs {
-		fires[i] = r.pending()
-	}
-	return s.insertPending(ctx, fires)
+	return s.insertPending(ctx, runs)
 }
 
 const handBackPendingSQL = `
@@ -98,10 +94,10 @@ func (s *Store) HandBackPending(ctx context.Context, who node.Instance, runs []P
 		return runs, fmt.Errorf("hand back pending runs: %w", err)
 	}
 	done := 0
-	for some := range Light(free, handBackBatch, func(r PendingRun) int64 { return r.OwnData }) {
+	for some := range light(free, handBackBatch, func(r PendingRun) int64 { return r.ownData }) {
 		rows := make([]any, 0, 3*len(some))
 		for _, r := range some {
-			rows = append(rows, r.ID, r.Token, r.Fence)
+			rows = append(rows, r.ID, r.token, r.fence)
 		}
 		table, args := schema.Values(rows, "ID", "TOKEN", "FENCE0")
 		if _, err := s.db.Exec(ctx, fmt.Sprintf(handBackPendingSQL, table), append(args, who.ID)...); err != nil {

@@ -36,7 +36,7 @@ type Fires struct {
 	One       bool // the move is a claim of one fire, which the execute has just passed, as most are
 }
 
-// writesRowSQL tells whether a run of a job has a row while it goes, as Options.writesRow does; without a job it has.
+// writesRowSQL tells whether a run of a job has a row while it goes, as its options say; without a job it has.
 const writesRowSQL = `(J.ID IS NULL OR J.HISTORY <> 'NONE' OR J.OVERLAP <> 'ALLOW' OR J.RECOVERY <> 0 OR J.ATTEMPTS > 1)`
 
 // exclusiveSQL tells whether only one run of a job may go at a time. Such a run begins as PENDING, whoever claims it.
@@ -101,14 +101,6 @@ type SkippedFire struct {
 	NewRun
 }
 
-// NewPending is a fire that is to have a run, for any node to take.
-type NewPending struct {
-	JobID, ExecuteID int64
-	FireTime         time.Time
-}
-
-func (r Run) pending() NewPending { return NewPending{r.JobID, r.ExecuteID, r.FireTime} }
-
 const (
 	insertPendingSQL = `
 INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE, AVAILABLE_AT)
@@ -119,13 +111,13 @@ VALUES `
 // runBatch is how many runs one statement inserts.
 const runBatch = 1000
 
-// insertPending gives fires a run that is PENDING, unless they have one.
-func (s *Store) insertPending(ctx context.Context, fires []NewPending) error {
-	for some := range slices.Chunk(fires, runBatch) {
+// insertPending gives the fires of runs a run that is PENDING, for any node to take, unless they have one.
+func (s *Store) insertPending(ctx context.Context, runs []Run) error {
+	for some := range slices.Chunk(runs, runBatch) {
 		args := make([]any, 0, 5*len(some))
-		for _, f := range some {
-			at := f.FireTime.UnixMilli()
-			args = append(args, s.app, f.JobID, f.ExecuteID, at, at)
+		for _, r := range some {
+			at := r.FireTime.UnixMilli()
+			args = append(args, s.app, r.JobID, r.ExecuteID, at, at)
 		}
 		query := insertPendingSQL + pendingRowSQL + strings.Repeat(", "+pendingRowSQL, len(some)-1) + KeepOldRunSQL
 		if _, err := s.db.Exec(ctx, query, args...); err != nil {

@@ -66,14 +66,6 @@ func (o Options) Validate() error {
 	return errors.Join(problems...)
 }
 
-// exclusive tells whether only one run of the job may go at a time.
-func (o Options) exclusive() bool { return o.Overlap != OverlapAllow }
-
-// WritesRow tells whether a run has a row while it goes.
-func (o Options) WritesRow() bool {
-	return o.History != HistoryNone || o.exclusive() || o.Recovery || o.Attempts > 1
-}
-
 // WithoutRow are the options of a run that has no row: what needs one is off.
 func (o Options) WithoutRow() Options {
 	o.History, o.Overlap, o.Recovery, o.Attempts = HistoryNone, OverlapAllow, false, 1
@@ -120,8 +112,8 @@ func (r OptionRow) Options() Options {
 	}
 	return Options{
 		Recovery: *r.Recovery, Overlap: *r.Overlap, QueueLimit: max(*r.QueueLimit, 0),
-		Timeout: FromColumn(*r.Timeout), Attempts: *r.Attempts, Backoff: FromColumn(*r.Backoff), MaxBackoff: FromColumn(*r.MaxBackoff),
-		History: *r.History, KeepFor: FromColumn(*r.KeepFor), KeepRuns: *r.KeepRuns,
+		Timeout: fromColumn(*r.Timeout), Attempts: *r.Attempts, Backoff: fromColumn(*r.Backoff), MaxBackoff: fromColumn(*r.MaxBackoff),
+		History: *r.History, KeepFor: fromColumn(*r.KeepFor), KeepRuns: *r.KeepRuns,
 	}
 }
 
@@ -141,8 +133,8 @@ func Defaults() Options {
 	}
 }
 
-// FromColumn bounds what a person may have typed to what a Duration holds with room to spare: 0 to 100 years.
-func FromColumn(ms int64) time.Duration {
+// fromColumn bounds what a person may have typed to what a Duration holds with room to spare: 0 to 100 years.
+func fromColumn(ms int64) time.Duration {
 	const century = 100 * 365 * 24 * time.Hour
 	return time.Duration(min(max(ms, 0), century.Milliseconds())) * time.Millisecond
 }

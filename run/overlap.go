@@ -54,7 +54,7 @@ SELECT ID FROM QRTZ_RUN
 
 // Messages of runs for which an overlap rule left no room.
 const (
-	OverlapSkipped = "overlap: another run of the job was going (OVERLAP is SKIP)"
+	overlapSkipped = "overlap: another run of the job was going (OVERLAP is SKIP)"
 	queueFull      = "overlap: more than %d runs of the job were pending (QUEUE_LIMIT)"
 )
 
@@ -140,7 +140,7 @@ func (s *Store) tryExclusive(ctx context.Context, who node.Instance, runs []Run)
 	for _, r := range runs {
 		switch {
 		case errors.Is(err, schema.ErrCommitUnknown):
-			inDoubt = append(inDoubt, PendingRun{ID: r.ID, JobID: r.JobID, Class: r.Class, Fence: r.Fence, Token: token, OwnData: r.OwnData})
+			inDoubt = append(inDoubt, PendingRun{ID: r.ID, JobID: r.JobID, Class: r.Class, fence: r.Fence, token: token, ownData: r.ownData})
 		case err == nil && ours[r.ID]:
 			r.Token = token
 			started = append(started, r)
@@ -164,7 +164,7 @@ func (s *Store) firstInLine(ctx context.Context, jobID, runID int64) (bool, erro
 // leaveOverlapping does with a run that found no room what its job's rule says.
 func (s *Store) leaveOverlapping(ctx context.Context, run Run) ([]SkippedFire, error) {
 	if run.Options.Overlap == OverlapSkip {
-		return s.skip(ctx, run, OverlapSkipped)
+		return s.skip(ctx, run, overlapSkipped)
 	}
 	var surplus []struct {
 		ID        int64  `db:"ID"`

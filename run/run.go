@@ -23,7 +23,7 @@ type Run struct {
 	Instance  int64 // that claimed it
 	Token     int64 // CLAIM_TOKEN of the claim that won it
 
-	OwnData int64 // bytes of data in its own row
+	ownData int64 // bytes of data in its own row
 }
 
 // Result is how a run ended.
@@ -35,7 +35,7 @@ type Result struct {
 	Progress          int       // in percent; below 0 if the handler never said
 	RetryAt           time.Time // when to try again; zero for never
 
-	Tried bool // it may have been written already, by a statement that got no answer
+	tried bool // it may have been written already, by a statement that got no answer
 	held  bool // another transaction held its row when it was last tried
 }
 
@@ -62,6 +62,6 @@ const runColumns = `R.ID, R.JOB_ID, R.EXECUTE_ID, J.JOB_CLASS, R.FIRE_TIME, R.AT
 func (r row) run(who node.Instance) Run {
 	return Run{
 		ID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID.Int64, Class: r.Class.String, Data: r.Data, DataSize: r.DataSize, Options: r.Options(),
-		FireTime: time.UnixMilli(r.FireTime), Attempt: r.Attempt, Recovers: r.Recovers.Int64, Fence: r.Fence, Instance: who.ID, OwnData: r.OwnData,
+		FireTime: time.UnixMilli(r.FireTime), Attempt: r.Attempt, Recovers: r.Recovers.Int64, Fence: r.Fence, Instance: who.ID, ownData: r.OwnData,
 	}
 }

@@ -37,7 +37,7 @@ type Stuck struct {
 const (
 	JobGone       = "its job is gone"
 	JobElsewhere  = "its job belongs to another app"
-	NoInstance    = "it is RUNNING without an instance: nobody runs it; set it to PENDING to have it run"
+	noInstance    = "it is RUNNING without an instance: nobody runs it; set it to PENDING to have it run"
 	cancelledSoon = "cancelled before it started"
 )
 
@@ -152,12 +152,12 @@ func (s *Store) heldByNobody(ctx context.Context, found Tally) error {
 	}
 	var say []int64
 	for _, r := range rows {
-		found.Add(Stuck{Class: r.Class, Why: NoInstance, RunID: r.ID, JobID: r.JobID})
+		found.Add(Stuck{Class: r.Class, Why: noInstance, RunID: r.ID, JobID: r.JobID})
 		if r.Unsaid {
 			say = append(say, r.ID)
 		}
 	}
-	return s.sayWhy(ctx, say, Running, NoInstance)
+	return s.sayWhy(ctx, say, Running, noInstance)
 }
 
 func (s *Store) sayWhy(ctx context.Context, ids []int64, state State, why string) error {

@@ -9,8 +9,8 @@ import (
 const (
 	carefulBatch = 100 // runs of one packet that asks first which rows are locked: the server compares each with each
 
-	// PacketData is how many bytes of data the runs of one statement or packet may have together, unless it is one run.
-	PacketData = 4 << 20
+	// packetData is how many bytes of data the runs of one statement or packet may have together, unless it is one run.
+	packetData = 4 << 20
 
 	claimFor = time.Second // after which a claim of pending runs leaves the rest for the next one
 
@@ -22,14 +22,14 @@ const (
 // COALESCE: a run without data of its own is light, however large its job's may be.
 const dataSizeSQL = `SELECT ID, COALESCE(LENGTH(JOB_DATA), 0) AS DATA_SIZE FROM QRTZ_RUN WHERE ID IN (?)`
 
-// Light parts rows into batches of at most so many, of which each has little data in its rows, unless it is one row. For a
+// light parts rows into batches of at most so many, of which each has little data in its rows, unless it is one row. For a
 // server fetches the whole row, with all its data, whenever it locks or changes it, several times in one claim: 64 runs with 15
 // MB each took 37 s with locks held.
-func Light[T any](rows []T, most int, size func(T) int64) iter.Seq[[]T] {
+func light[T any](rows []T, most int, size func(T) int64) iter.Seq[[]T] {
 	return func(yield func([]T) bool) {
 		begin, sum := 0, int64(0)
 		for i, row := range rows {
-			if own := size(row); i > begin && (i-begin == most || sum+own > PacketData) {
+			if own := size(row); i > begin && (i-begin == most || sum+own > packetData) {
 				if !yield(rows[begin:i:i]) {
 					return
 				}
@@ -60,7 +60,7 @@ func lightBatches[T any](ctx context.Context, s *Store, runs []T, id func(T) int
 		if err != nil {
 			return err
 		}
-		for batch := range Light(some, len(some), func(r T) int64 { return sizes[id(r)] }) {
+		for batch := range light(some, len(some), func(r T) int64 { return sizes[id(r)] }) {
 			if over() {
 				return nil
 			}

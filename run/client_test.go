@@ -1,0 +1,34 @@
+package run
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWhatWasEnqueuedForAJobThatIsGoneIsCancelled(t *testing.T) {
+	f := newTables(t)
+	id := f.AddJob("tick")
+	old, err := f.BeginTxx(context.Background(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+	require.NoError(t, err)
+	defer func() { _ = old.Rollback() }()
+	var n int
+	require.NoError(t, old.Get(&n, `SELECT COUNT(*) FROM QRTZ_JOB`), "from now on it sees what is there now")
+	f.Exec(`DELETE FROM QRTZ_JOB WHERE ID = ?`, id)
+	due, err := f.store.Enqueue(t.Context(), old, id, nil, at(10))
+	require.NoError(t, err)
+	later, err := f.store.Enqueue(t.Context(), old, id, nil, at(20))
+	require.NoError(t, err)
+	require.NoError(t, old.Commit())
+	kept := f.Insert(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID) VALUES ('a', ?)`, f.Job)
+
+	_, err = f.store.StuckRuns(t.Context(), at(15), noon)
+	require.NoError(t, err)
+	require.Equal(t, []string{"CANCELLED", "PENDING", "PENDING"}, []string{f.RunState(due), f.RunState(later), f.RunState(kept)})
+	require.Equal(t, "its job was deleted", f.Text(`SELECT MESSAGE FROM QRTZ_RUN WHERE ID = ?`, due))
+	_, err = f.store.StuckRuns(t.Context(), at(20), noon)
+	require.NoError(t, err)
+	require.Equal(t, []string{"CANCELLED", "PENDING"}, []string{f.RunState(later), f.RunState(kept)})
+}
