@@ -9,7 +9,7 @@ import (
 	"github.com/qrtz-go/qrtz/schema"
 )
 
-// Only its job says whose an execute is that names no app. Such rows are few: they are adopted within a second.
+// An execute that names no app belongs to the app of its job. Such rows are few: they are adopted within a second.
 const (
 	withoutAppSQL = `
 SELECT E.ID FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
@@ -28,7 +28,7 @@ UPDATE %s V STRAIGHT_JOIN QRTZ_EXECUTE E FORCE INDEX (PRIMARY) ON E.ID = V.ID
 // claims are about to move.
 const (
 	tidyPage  = 500 // rows that they write at a time
-	tidyPages = 20  // of one call: the next goes on with the rest
+	tidyPages = 20  // of one call: the next continues with the rest
 )
 
 // Adopt writes the app into executes that do not name it: a program of version 1.3 or a person added them.
@@ -40,8 +40,8 @@ func (s *Store) Adopt(ctx context.Context) error {
 	return nil
 }
 
-// MarkPaused notes on executes paused by hand that they are, so that when they are resumed by hand
-// the fires in between are known to belong to the pause.
+// MarkPaused writes PAUSED_AT on executes that were paused by SQL. When they are resumed by SQL, it says which fires belong
+// to the pause.
 func (s *Store) MarkPaused(ctx context.Context) error {
 	write := func(ids []int64) error { return schema.ByKey(ctx, s.db, markPausedSQL, ids) }
 	if err := s.tidy(ctx, write, newlyPausedSQL); err != nil {
@@ -50,7 +50,7 @@ func (s *Store) MarkPaused(ctx context.Context) error {
 	return nil
 }
 
-// tidy writes what query finds, page by page in order of id. It goes on behind a page that could not be written.
+// tidy writes what query finds, page by page in order of id. It continues behind a page that could not be written.
 func (s *Store) tidy(ctx context.Context, write func(ids []int64) error, query string) error {
 	var problems []error
 	for after, pages := int64(math.MinInt64), 0; pages < tidyPages && ctx.Err() == nil; pages++ {

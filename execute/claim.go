@@ -55,9 +55,9 @@ func (a *Applied) add(b Applied) {
 	}
 }
 
-// Claim carries out claims: it wins the fires it can and returns them; what another node won, what has
-// been changed or locked since it was read, and everything if this instance, its node or its app is off, is
-// missing from the result and no error. What was won is in the result also when there is an error.
+// Claim carries out claims: it wins the fires it can and returns them. What another node won, and what has been changed or
+// locked since it was read, is missing from the result, and is no error. So is everything if this instance, its node or its
+// app is off. What was won is in the result also when there is an error.
 func (s *Store) Claim(ctx context.Context, who node.Instance, moves []Move) (Applied, error) {
 	a, err := s.apply(ctx, claiming(who), moves)
 	if err != nil {
@@ -66,8 +66,8 @@ func (s *Store) Claim(ctx context.Context, who node.Instance, moves []Move) (App
 	return a, nil
 }
 
-// Move carries out moves of executes in state from that start nothing here. It needs a live instance but
-// not one that is on. Like Claim it leaves out what somebody else moved meanwhile, or has locked.
+// Move carries out moves, of executes in state from, that start nothing here. It needs a live instance, but not one that is
+// on. Like Claim it leaves out what another node has moved meanwhile, or another transaction has locked.
 func (s *Store) Move(ctx context.Context, who node.Instance, from State, moves []Move) (Applied, error) {
 	a, err := s.apply(ctx, terms{who, from, false}, moves)
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *Store) applyApart(ctx context.Context, t terms, moves []Move, careful b
 	}
 }
 
-// PAUSED_AT says when it was given up: while nobody has changed the row since, it is not tried again.
+// PAUSED_AT says when it was given up: as long as the row has not been changed since, it is not tried again.
 const giveUpSQL = `
 UPDATE QRTZ_EXECUTE SET STATE = 'ERROR', STATE_REASON = ?, PAUSED_AT = ` + schema.NowMillisSQL + ` WHERE ID = ? AND STATE = ?`
 
@@ -192,7 +192,7 @@ func (s *Store) giveUp(ctx context.Context, from State, refused []RefusedMove, o
 	return nil
 }
 
-// freeSQL notes, in the session, which of some executes nobody has locked, and locks those.
+// freeSQL notes, in the session, which of some executes no other transaction has locked, and locks those.
 const freeSQL = `
 SELECT GROUP_CONCAT(F.ID) INTO @QRTZ_FREE FROM (
   SELECT ID FROM QRTZ_EXECUTE FORCE INDEX (PRIMARY) WHERE ID IN (?) ORDER BY ID FOR UPDATE SKIP LOCKED) F`

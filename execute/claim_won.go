@@ -41,7 +41,7 @@ type fireKey struct{ execute, fire int64 }
 type wonRun struct {
 	id    int64
 	state run.State
-	ours  bool // this claim left it, nobody before
+	ours  bool // this claim inserted it; else it was there before
 }
 
 type jobRow struct {
@@ -73,8 +73,8 @@ SELECT ` + wonColumns + `
  WHERE E.CLAIM_TOKEN = ?`
 )
 
-// readBack asks, within the transaction, which rows carry our token: those are ours. It asks for the runs of the fires that are to
-// start here as well, whoever left them: a fire that has none left none on purpose.
+// readBack asks, within the transaction, which executes carry our token: those are ours. It also asks for the runs of the
+// fires that are to start here, whether this claim inserted them or not: a fire that has none needs none.
 func readBack(p *schema.Packet, won *winnings, token int64, ids []int64, moves []Move) {
 	won.moved, won.runs = make(map[int64]int64, len(moves)), make(map[fireKey]wonRun, len(moves))
 	scan := func(r *sqlx.Rows) error {
@@ -165,7 +165,7 @@ func (s *Store) started(ctx context.Context, who node.Instance, moves []Move, wo
 			one := m.run(r, who, fence, job)
 			row, written := won.runs[fireKey{m.Execute.ID, r.FireTime.UnixMilli()}]
 			switch {
-			case written && !row.ours: // somebody turned the execute back by SQL: it has run, or will
+			case written && !row.ours: // a person turned the execute back by SQL: it has run, or will
 			case written && row.state == run.Pending:
 				one.ID = row.id
 				exclusive = append(exclusive, one)

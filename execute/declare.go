@@ -85,9 +85,9 @@ func (s *Store) Declare(ctx context.Context, now time.Time, declarations []Decla
 	return s.db.InTx(ctx, func(tx *sqlx.Tx) error { return s.DeclareIn(ctx, tx, now, declarations) })
 }
 
-// DeclareIn makes the stored jobs what the declarations say, all or none. What is as declared stays
-// untouched, an operator's PAUSED included; a changed schedule goes on from now; a schedule that is no
-// longer declared is COMPLETE. Schedules that were not declared but added by hand are left alone.
+// DeclareIn makes the stored jobs what the declarations say, all or none. What is as declared stays untouched, an
+// operator's PAUSED included. A changed schedule fires from now on. A schedule that is no longer declared is COMPLETE.
+// Schedules that were not declared but added by SQL are left alone.
 // After an error the transaction must be rolled back, to a savepoint at least.
 func (s *Store) DeclareIn(ctx context.Context, tx *sqlx.Tx, now time.Time, declarations []Declaration) error {
 	for _, d := range declarations {
@@ -242,7 +242,7 @@ func (s *Store) changeSchedule(ctx context.Context, tx *sqlx.Tx, now time.Time, 
 	e := old.execute(&s.schedules)
 	e.Schedule, e.Problem = schedule, nil
 	if was.Kind != d.Spec.Kind || millis(was.Start, 0) != millis(d.Spec.Start, 0) {
-		e.Fired = 0 // another series: its fires are counted anew
+		e.Fired = 0 // another series: its fires are counted from 0
 	}
 	state, next := old.State, e.Next
 	if !sameRule || retired {

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Execute is one schedule of a job, as it was read. It is moved on only under the guard that its row
-// still is what was read.
+// Execute is one schedule of a job, as it was read. It is moved only under the guard that its row is still what was read.
 type Execute struct {
 	ID, JobID    int64
 	Class        string // the class of its job
@@ -16,13 +15,13 @@ type Execute struct {
 	CatchUpLimit int
 	Schedule     Schedule
 	Problem      error     // why Schedule cannot be used; nil if it can
-	Fired        int64     // fires behind it, run or recorded as skipped
+	Fired        int64     // how many fires are behind it, run or recorded as skipped
 	Exclusive    bool      // only one run of its job may go at a time
-	Prev         time.Time // the latest of them; zero if there is none
+	Prev         time.Time // the latest fire behind it; zero if there is none
 	Next         time.Time // the next fire; zero if not yet computed, or none
 
-	// ResumedAt is set when the execute was paused and has been set to EXECUTING again by hand:
-	// fires before it belong to the pause.
+	// ResumedAt is when an execute that was paused was set to EXECUTING again by SQL: fires before it belong to the pause.
+	// Zero otherwise.
 	ResumedAt time.Time
 
 	guard guard
@@ -32,7 +31,7 @@ type Execute struct {
 type guard struct {
 	prev, next sql.NullInt64
 	fired      sql.NullInt64
-	token      sql.NullInt64 // of the claim that the row was last moved by
+	token      sql.NullInt64 // CLAIM_TOKEN: of the latest move of the row
 	spec       uint32        // a checksum of the schedule's columns
 }
 

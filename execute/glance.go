@@ -14,12 +14,12 @@ type Glance struct {
 	Overdue    bool          `db:"OVERDUE"`     // active executes past their time
 	New        bool          `db:"FRESH"`       // active executes without a next fire
 	WithoutApp bool          `db:"WITHOUT_APP"` // executes that do not say which app they belong to
-	Paused     bool          `db:"PAUSED"`      // executes paused by hand and not yet marked
+	Paused     bool          `db:"PAUSED"`      // executes paused by SQL and not yet marked (MarkPaused)
 	Pending    bool          `db:"PENDING"`     // runs to be claimed
-	Changed    sql.NullInt64 `db:"CHANGED"`     // when an execute was last added or changed by hand, in ms
+	Changed    sql.NullInt64 `db:"CHANGED"`     // when an execute was last added or changed by SQL, in ms
 }
 
-// ChangedAt is when an execute was last added or changed by hand, by the server's clock.
+// ChangedAt is when an execute was last added or changed by SQL, by the server's clock.
 func (g Glance) ChangedAt() time.Time { return fromMillis(g.Changed) }
 
 const glanceSQL = `
@@ -47,7 +47,7 @@ type Look struct {
 	Since       time.Time // of changes, by the server's clock
 }
 
-// Glance looks for what an owner left lying, for what is new, and at the switches.
+// Glance looks for fires that their owner did not claim in time, for what is new, and at the switches.
 func (s *Store) Glance(ctx context.Context, l Look) (Glance, error) {
 	classes := l.Classes
 	if len(classes) == 0 {

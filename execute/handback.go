@@ -39,9 +39,9 @@ UPDATE %s V STRAIGHT_JOIN QRTZ_EXECUTE E FORCE INDEX (PRIMARY) ON E.ID = V.ID
  WHERE E.CLAIM_TOKEN <=> V.TOKEN0 OR E.CLAIM_TOKEN = V.TOKEN`
 )
 
-// HandBackFires gives up claims in doubt: the fires of those that were won become PENDING, those that were not can no
-// longer be. Fires that leave no row are told by the token of their execute; if that has been claimed again since,
-// they do not run. It returns what has to be tried again: claims of executes that somebody has locked.
+// HandBackFires gives up claims in doubt. Those that were won: their fires become PENDING. Those that were not can no longer
+// be won. Whether a fire without a row was won, only the token of its execute says: if the execute has been claimed again
+// since, the fire does not run. It returns what has to be tried again: claims of executes that another transaction has locked.
 func (s *Store) HandBackFires(ctx context.Context, who node.Instance, claims []Move) (again []Move, err error) {
 	claims = slices.Clone(claims)
 	slices.SortFunc(claims, func(a, b Move) int { return cmp.Compare(a.Execute.ID, b.Execute.ID) })
@@ -65,7 +65,7 @@ SELECT R.ID, R.EXECUTE_ID FROM %s F
   STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (QRTZ_RUN_FIRE) ON R.EXECUTE_ID = F.ID AND R.FIRE_TIME = F.FIRE AND R.ATTEMPT = 1`
 )
 
-// unlocked are those of some claims of which nobody has locked the execute, or a run.
+// unlocked are those of some claims of which no other transaction has locked the execute, or a run.
 func (s *Store) unlocked(ctx context.Context, claims []Move) (free []Move, err error) {
 	var ids []int64
 	if err := s.db.Select(ctx, &ids, unlockedExecutesSQL, executeIDs(claims)); err != nil {
@@ -83,7 +83,7 @@ func (s *Store) unlocked(ctx context.Context, claims []Move) (free []Move, err e
 	return free, nil
 }
 
-// withLockedRuns are the executes of which somebody has locked a run that is claimed.
+// withLockedRuns are the executes of which another transaction has locked a run that is claimed.
 func (s *Store) withLockedRuns(ctx context.Context, claims []Move) (executes []int64, err error) {
 	table, args := firesOf(claims)
 	var runs []struct {

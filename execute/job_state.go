@@ -51,8 +51,8 @@ type derived struct{ to, id int64 }
 // Claims do not count as changes, unless they complete a schedule. It reads without locks and writes only
 // what differs.
 //
-// It walks through the executes in order of their changes. How far it has come, QRTZ_APP says: a walk that is cut off
-// goes on there, on whatever node. It tells whether there is more to do.
+// It walks through the executes in order of their changes. QRTZ_APP says how far the walk has come: one that is cut off
+// continues there, on any node. It tells whether there is more to do.
 func (s *Store) DeriveJobStates(ctx context.Context) (more bool, err error) {
 	if more, err = s.deriveSome(ctx); err != nil {
 		return false, fmt.Errorf("derive job states: %w", err)
@@ -133,7 +133,7 @@ func (s *Store) derivePage(ctx context.Context, w *derivation) (n int, err error
 	return len(page), err
 }
 
-// deriveJobs brings jobs in line, and returns those that somebody else has locked.
+// deriveJobs brings jobs in line, and returns those that another transaction has locked.
 func (s *Store) deriveJobs(ctx context.Context, jobs []int64) (locked []int64, err error) {
 	type job struct {
 		ID      int64 `db:"ID"`

@@ -18,7 +18,7 @@ const maxWalked = 100_000
 // maxCount is the most that FIRE_COUNT can say; MESSAGE says the true number.
 const maxCount = math.MaxInt32
 
-// MisfireMove is the move for an execute with fires that nobody ran in time: everything up to now is missed,
+// MisfireMove is the move for an execute with fires that no node ran in time: everything up to now is missed,
 // and its misfire policy decides what still runs. Each missed fire ends as a PENDING run, which any node
 // that handles the class claims, or in the one SKIPPED row that stands for the rest.
 //
@@ -92,7 +92,7 @@ func (e *Execute) walkMissed(now time.Time, runs int) (m missedFires) {
 	return m
 }
 
-// missedOfRate computes what upTo would walk through: the next fire, which may be off the grid if somebody wrote it by
+// missedOfRate computes what upTo would walk through: the next fire, which may be off the grid if a person wrote it by
 // SQL, and then the grid behind it, as far as now, the schedule's end and its count allow.
 func (e *Execute) missedOfRate(rate rateRule, now time.Time, runs int) (m missedFires) {
 	if e.Next.IsZero() || e.Next.After(now) {

@@ -63,7 +63,7 @@ func (e *Execute) firstFrom(t time.Time) time.Time {
 }
 
 // BeginMove is the move that gives an active execute its first fire: one that was added without
-// NEXT_FIRE_TIME, or whose NEXT_FIRE_TIME was cleared to have it computed anew.
+// NEXT_FIRE_TIME, or whose NEXT_FIRE_TIME was cleared to have it computed again.
 func (e *Execute) BeginMove(now time.Time) Move {
 	m := Move{Execute: e, State: e.State, Prev: e.Prev}
 	if e.Prev.IsZero() && e.Fired == 0 {

@@ -91,7 +91,7 @@ func (s *Store) executesOf(ctx context.Context, tx *sqlx.Tx, jobID int64, schedu
 	return ids, err
 }
 
-// suggest names what somebody who wrote name may have meant.
+// suggest names what a person who wrote name may have meant.
 func suggest(name string, names []string) string {
 	var alike []string
 	for _, n := range names {

@@ -80,7 +80,7 @@ func (s *Store) Resume(ctx context.Context, tx *sqlx.Tx, now time.Time, ids ...i
 	})
 }
 
-// begunAgain is the move of an execute that an operator has fire. A next fire that somebody gave to one that was never
+// begunAgain is the move of an execute that an operator has fire. A next fire that was given to one that was never
 // started stays.
 func (e *Execute) begunAgain(now time.Time) Move {
 	m := e.MoveTo(now)

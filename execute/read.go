@@ -162,7 +162,7 @@ SELECT ` + rowColumns + `
  WHERE E.APPLICATION = ? AND E.CHANGED_AT >= FROM_UNIXTIME(? / 1000) AND E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME BETWEEN ? AND ?
  LIMIT ?`
 
-// Changed reads active executes that were added or changed by hand since a time by the server's clock
+// Changed reads active executes that were added or changed by SQL since a time by the server's clock
 // and fire between from and until, at most limit.
 func (s *Store) Changed(ctx context.Context, since, from, until time.Time, limit int) ([]*Execute, error) {
 	return s.read(ctx, changedSQL, s.app, since.UnixMilli(), from.UnixMilli(), until.UnixMilli(), limit)

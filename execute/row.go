@@ -10,7 +10,7 @@ import (
 // mostFired is as far as TIME_TRIGGERED is counted, some below what its column takes; a person may have typed more.
 const mostFired = 8_999_999_000_000_000_000
 
-// millis is t in the form of a column in which none stands for no time.
+// millis is t for a column in which the value none stands for no time.
 func millis(t time.Time, none int64) sql.NullInt64 {
 	if t.IsZero() {
 		return sql.NullInt64{Int64: none, Valid: true}
@@ -56,7 +56,7 @@ type row struct {
 }
 
 // specSQL is the checksum of the columns that say when an execute fires. It is part of the guard, so
-// that a claim computed from a schedule that somebody has changed since is lost.
+// that a claim computed from a schedule that has been changed since is lost.
 const specSQL = `CRC32(CONCAT_WS('|', E.JOB_TYPE, E.CRON, E.ZONE_ID, E.REPEAT_COUNT, E.REPEAT_INTERVAL, E.START_TIME, E.END_TIME))`
 
 const rowColumns = `E.ID, E.PID, J.JOB_CLASS, E.STATE, E.JOB_TYPE, E.CRON, E.ZONE_ID, E.REPEAT_COUNT, E.REPEAT_INTERVAL,
@@ -96,7 +96,7 @@ func (r *row) checkTimes() error {
 	return nil
 }
 
-// givenUp tells whether the server refused to take a move of the execute, and nobody has changed the row since.
+// givenUp returns an error if the server refused to take a move of the execute, and the row has not been changed since.
 func (r *row) givenUp() error {
 	const sameMoment = 10 // milliseconds
 	if r.State == Error && r.PausedAt.Valid && r.ChangedAt.Int64 <= r.PausedAt.Int64+sameMoment {
@@ -122,7 +122,7 @@ func (r *row) execute(schedules *Schedules) *Execute {
 		return e
 	}
 	if !e.Schedule.allows(e.Next, e.Fired) {
-		e.Next = time.Time{} // somebody wrote it by hand, or moved an end before it: to be computed anew
+		e.Next = time.Time{} // a person wrote it, or moved an end before it: to be computed again
 	}
 	return e
 }

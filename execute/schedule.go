@@ -34,7 +34,7 @@ type Spec struct {
 	End    time.Time     // no fire after it; zero for no end
 }
 
-// Schedule answers when an execute fires. It is the one notion of "next fire" that claims, repair,
+// Schedule answers when an execute fires. It is the one notion of "next fire" that moves,
 // preview and audit share. Its fires depend on the stored row alone, never on when it is asked.
 type Schedule struct {
 	rule       rule
@@ -64,8 +64,8 @@ func (s Schedule) After(t time.Time, fired int64) time.Time {
 	return next
 }
 
-// allows tells whether a fire lies within start, end and count. It need not be one of the rule's own: whoever
-// writes NEXT_FIRE_TIME at a SQL console decides when the execute fires next.
+// allows tells whether a fire lies within start, end and count. It need not be one of the rule's own: a person
+// who writes NEXT_FIRE_TIME decides when the execute fires next.
 func (s Schedule) allows(fire time.Time, fired int64) bool {
 	return (s.repeat < 0 || fired < int64(s.repeat)) && !fire.Before(s.start) && (s.end.IsZero() || !fire.After(s.end))
 }

@@ -20,7 +20,7 @@ const (
 	Error     State = "ERROR"     // its schedule cannot be used; STATE_REASON says why
 )
 
-// Misfire is what happens to fires that nobody ran within MisfireAfter.
+// Misfire is what happens to fires that no node ran within MisfireAfter.
 type Misfire string
 
 // The misfire policies.

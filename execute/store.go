@@ -11,7 +11,8 @@ import (
 	"github.com/qrtz-go/qrtz/schema"
 )
 
-// Store reads and writes the executes, jobs and runs of one app.
+// Store reads and writes the jobs and executes of one app. Three of its methods also write or read QRTZ_RUN, each in the one
+// statement or packet that makes it true: HandBackFires, Glance and NextDue.
 type Store struct {
 	db        schema.Tables
 	app       string

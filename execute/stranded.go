@@ -31,7 +31,7 @@ type stuckExecute struct {
 }
 
 // StuckExecutes returns active executes that contradict their jobs, and the classes of others that have been due since
-// before a time, or have no next fire. Like StuckRuns it looks at some of them in one call.
+// before a time, or have no next fire. Like run.Store.StuckRuns it looks at a bounded number of them in one call.
 func (s *Store) StuckExecutes(ctx context.Context, before time.Time) ([]run.Stuck, error) {
 	var rows []stuckExecute
 	err := s.db.Select(ctx, &rows, stuckNewSQL, s.app, run.StuckPage)

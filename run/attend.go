@@ -31,13 +31,13 @@ type Underway struct {
 
 // Attended is what came of attending to runs.
 type Attended struct {
-	Cancel  []int64 // runs that somebody wants cancelled
+	Cancel  []int64 // runs that are to be cancelled (CANCEL_AT)
 	Unsaid  []int64 // runs whose news were not written: another transaction holds the row, or the database is away
 	Refused int     // news that the server did not take as they were
 }
 
-// Attend writes when runs have started and how far they are, and tells which of those asked for somebody wants cancelled.
-// News that the server refuses, or of a row that somebody has locked, cost the others nothing.
+// Attend writes when runs have started and how far they are, and tells which of those asked for are to be cancelled. News
+// that the server refuses, or of a row that another transaction has locked, cost the others nothing.
 func (s *Store) Attend(ctx context.Context, news []Underway, asked []int64) (a Attended, err error) {
 	slices.SortFunc(news, func(a, b Underway) int { return cmp.Compare(a.Run.ID, b.Run.ID) })
 	unsaid := func(some ...Underway) {

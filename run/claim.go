@@ -19,7 +19,7 @@ import (
 )
 
 // A run names its app, and so does its job. Where the two contradict each other it runs nowhere. The placeholders: the app,
-// the classes, the app, AVAILABLE_AT from and until, now, the AVAILABLE_AT and the ID after which to go on, how many.
+// the classes, the app, AVAILABLE_AT from and until, now, the AVAILABLE_AT and the ID after which to continue, how many.
 const pendingSQL = `
 SELECT R.ID, R.JOB_ID, R.EXECUTE_ID, R.AVAILABLE_AT, R.FENCE, J.JOB_CLASS, J.OVERLAP <> 'ALLOW' AS EXCLUSIVE, R.CANCEL_AT IS NOT NULL AS CANCELLED
   FROM QRTZ_RUN R STRAIGHT_JOIN QRTZ_JOB J ON J.ID = R.JOB_ID AND J.APPLICATION = ? AND J.JOB_CLASS IN (?)
@@ -62,7 +62,7 @@ type pendingRow struct {
 
 // Pending reads the PENDING runs of the given classes that are available and due at now, the oldest first, at most
 // limit. Of a job of which only one run may go at a time it reads the first in line, if none goes: however long such a
-// queue is, it hides nobody else's runs.
+// queue is, it hides no other job's runs.
 func (s *Store) Pending(ctx context.Context, classes []string, now time.Time, limit int) (found []PendingRun, err error) {
 	if len(classes) == 0 {
 		return nil, nil
@@ -120,7 +120,7 @@ func (s *Store) withoutBusy(ctx context.Context, runs []PendingRun) ([]PendingRu
 }
 
 const (
-	// A run of a schedule writes its execute, too, whose fence it raises: neither may be locked.
+	// To claim a run of a schedule also raises the fence of its execute: neither row may be locked.
 	freeExecutesSQL = `
 SELECT GROUP_CONCAT(F.ID) INTO @QRTZ_FREE_EXECUTES FROM (
   SELECT ID FROM QRTZ_EXECUTE FORCE INDEX (PRIMARY) WHERE ID IN (?) ORDER BY ID FOR UPDATE SKIP LOCKED) F`
@@ -179,9 +179,9 @@ func (c *Claimed) add(more Claimed) {
 	}
 }
 
-// ClaimPending wins the pending runs it can. As with Claim, what others won, hold locked or have changed is missing from the
-// result; so is a run that must be the only one of its job while another goes. Those that somebody has asked to be
-// cancelled end as CANCELLED. What takes longer than claimFor is left for the next claim.
+// ClaimPending wins the pending runs it can. As with execute.Store.Claim, what others won, hold locked or have changed is
+// missing from the result. So is a run that must be the only one of its job while another goes. Those with a CANCEL_AT end
+// as CANCELLED. What takes longer than claimFor is left for the next claim.
 func (s *Store) ClaimPending(ctx context.Context, who node.Instance, runs []PendingRun) (all Claimed, err error) {
 	if err := s.dropCancelled(ctx, runs); err != nil {
 		return all, fmt.Errorf("claim pending runs: %w", err)
@@ -204,8 +204,8 @@ func (s *Store) ClaimPending(ctx context.Context, who node.Instance, runs []Pend
 	return all, nil
 }
 
-// claimPendingApart finds the runs that the server refuses for what stands in their rows. They end, since they could be
-// claimed by nobody else either.
+// claimPendingApart finds the runs that the server refuses for what stands in their rows. They end, since no
+// other node could claim them either.
 func (s *Store) claimPendingApart(ctx context.Context, who node.Instance, runs []PendingRun) (Claimed, error) {
 	claimed, err := s.claimPendingPacket(ctx, who, runs)
 	switch {

@@ -42,7 +42,7 @@ type Refused struct {
 
 // Complete writes the results of runs that are still as their instance claimed them: it updates their rows, or deletes them
 // where the job's history says so, and leaves a PENDING attempt for those that are to be tried again. A result that the
-// server refuses, or whose row somebody has locked, costs the others nothing.
+// server refuses, or whose row another transaction has locked, costs the others nothing.
 func (s *Store) Complete(ctx context.Context, results []Result) (done Completed, err error) {
 	byKind := make([][]Result, kinds)
 	for _, r := range results {
@@ -206,7 +206,7 @@ func (s *Store) alone(ctx context.Context, statement func([]Result) (string, []a
 const heldSQL = `R.STATE = 'RUNNING' AND R.INSTANCE = V.HOLDER AND R.FENCE = V.CLAIM`
 
 // runByID joins a table of runs by primary key and in no other way: a scan, which the server likes to make of a small table,
-// would wait for every row that somebody has locked.
+// would wait for every row that another transaction has locked.
 const runByID = `QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID`
 
 const finishSQL = `
@@ -250,8 +250,8 @@ func claimsOf(results []Result) (table string, args []any) {
 const (
 	lockHeldSQL = `SELECT R.ID FROM %s V STRAIGHT_JOIN ` + runByID + ` WHERE ` + heldSQL + ` FOR UPDATE`
 
-	// The attempt is there already if somebody set an old one back to PENDING by hand: it stays as it is. Of a job that
-	// is gone there is none, for nobody could claim it.
+	// The attempt is there already if a person set an old one back to PENDING by SQL: it stays as it is. A run whose job
+	// is gone gets none, since no node could claim it.
 	retrySQL = `
 INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, ATTEMPT, STATE, AVAILABLE_AT, FENCE, JOB_DATA, RECOVERIES)
 SELECT R.APPLICATION, R.JOB_ID, R.EXECUTE_ID, R.FIRE_TIME, R.ATTEMPT + 1, 'PENDING', V.AVAILABLE, R.FENCE, R.JOB_DATA, R.RECOVERIES

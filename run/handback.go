@@ -13,8 +13,8 @@ import (
 // What takes a claim back. Each statement matches what that very claim did, by its token, and nothing that was done before
 // or after it: a hand-back may be made again when its answer was lost, and may arrive late.
 
-// A run that is still PENDING as it was before its claim is written, too: on a Galera cluster the claim may have been committed through
-// another server and be about to arrive. Since both have written the row, this statement is refused, and made again.
+// handBackSQL also writes runs that are still PENDING, as before their claim: on a Galera cluster the claim may have been
+// committed through another server and be about to arrive. Since both write the row, this statement is refused, and made again.
 const handBackSQL = `
 UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID
    SET R.STATE = 'PENDING', R.INSTANCE = NULL, R.HOST_IP = NULL, R.CLAIMED_AT = NULL, R.OVERLAP_KEY = NULL, R.CLAIM_TOKEN = NULL,
@@ -24,7 +24,7 @@ UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID
 const handBackBatch = 500 // runs that one statement hands back
 
 // HandBack makes runs PENDING again, for any node to take, that were claimed and never started. It returns those that have to
-// be tried again, since somebody has locked their rows; after an error, also those that it did not come to.
+// be tried again, since another transaction has locked their rows; after an error, also those that it did not come to.
 func (s *Store) HandBack(ctx context.Context, runs []Run) (again []Run, err error) {
 	free, again, err := heldApart(ctx, s, runs, func(r Run) int64 { return r.ID })
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Store) HandBack(ctx context.Context, runs []Run) (again []Run, err erro
 
 const presentSQL = `SELECT ID FROM QRTZ_RUN FORCE INDEX (PRIMARY) WHERE ID IN (?)`
 
-// heldApart parts runs, in order of id, into those whose rows are free, or gone, and those whose rows somebody has locked.
+// heldApart parts runs, in order of id, into those whose rows are free, or gone, and those whose rows are locked.
 func heldApart[T any](ctx context.Context, s *Store, runs []T, id func(T) int64) (free, held []T, err error) {
 	if len(runs) == 0 {
 		return nil, nil, nil
@@ -87,7 +87,8 @@ UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID
        R.FENCE = LEAST(R.FENCE, 8999999999999999999) + 1
  WHERE R.STATE = 'PENDING' AND R.FENCE = V.FENCE0 OR R.STATE = 'RUNNING' AND R.INSTANCE = ? AND R.CLAIM_TOKEN = V.TOKEN`
 
-// HandBackPending gives up claims of pending runs that are in doubt, as HandBackFires does.
+// HandBackPending gives up claims of pending runs that are in doubt, as execute.Store.HandBackFires does those of fires. It
+// returns what has to be tried again.
 func (s *Store) HandBackPending(ctx context.Context, who node.Instance, runs []PendingRun) (again []PendingRun, err error) {
 	free, again, err := heldApart(ctx, s, runs, func(r PendingRun) int64 { return r.ID })
 	if err != nil {

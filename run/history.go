@@ -69,7 +69,7 @@ type runWalk struct {
 type cursor struct{ available, id int64 }
 
 // CleanHistory deletes finished runs that their job keeps no longer, by age (KEEP_FOR) and by number (KEEP_RUNS), in small
-// batches by primary key, and returns how many. One call does a bounded amount of work; the next goes on where it ended.
+// batches by primary key, and returns how many. One call does a bounded amount of work; the next continues where it ended.
 // It tells whether it left some that it could have deleted.
 func (s *Store) CleanHistory(ctx context.Context, now time.Time) (deleted int, more bool, err error) {
 	byAge, moreByAge, err := s.cleanByAge(ctx, now.UnixMilli())
@@ -85,7 +85,7 @@ func (s *Store) CleanHistory(ctx context.Context, now time.Time) (deleted int, m
 
 // cleanByAge walks through the runs that were due before any job wants runs deleted that ended now; almost all that
 // are to be deleted are among them, whatever the order of ids. Runs that are kept longer than others lie in its way; it
-// remembers how far it came, and goes on there. More slowly it walks through all others.
+// remembers how far it came, and continues there. More slowly it walks through all others.
 func (s *Store) cleanByAge(ctx context.Context, now int64) (deleted int, more bool, err error) {
 	var shortest int64
 	withoutJob := Defaults().KeepFor.Milliseconds()
@@ -121,7 +121,7 @@ func (s *Store) soonest(ctx context.Context, bound, shortest int64) (int64, erro
 // runRange are runs that were due after a time and not after another, in ms.
 type runRange struct{ after, until int64 }
 
-// cleanWalk goes on with a walk for a number of pages. At its end it rests until some run may have to be deleted:
+// cleanWalk continues a walk for a number of pages. At its end it rests until some run may have to be deleted:
 // one that it has seen, or one that has come into its range by then, which others knows.
 func (s *Store) cleanWalk(ctx context.Context, w *runWalk, in runRange, now int64, barren int, others func() (int64, error)) (deleted int, more bool, err error) {
 	if now < w.resting && w.resting-now <= cleanAgain.Milliseconds() {
@@ -148,7 +148,7 @@ func (s *Store) cleanWalk(ctx context.Context, w *runWalk, in runRange, now int6
 	return deleted, more, nil
 }
 
-// cleanRuns deletes what is to be deleted of the next page, and goes on behind it. It tells whether that was the last one.
+// cleanRuns deletes what is to be deleted of the next page, and continues behind it. It tells whether that was the last one.
 func (s *Store) cleanRuns(ctx context.Context, w *runWalk, in runRange, now int64) (deleted int, ended bool, err error) {
 	if !w.begun {
 		*w = runWalk{begun: true, at: cursor{in.after, math.MaxInt64}, next: math.MaxInt64}
@@ -210,7 +210,7 @@ func (s *Store) deleteRuns(ctx context.Context, ids []int64) (locked []int64, er
 	return s.db.WriteEach(ctx, `QRTZ_RUN`, ids, func(ids []int64) error { return schema.ByKey(ctx, s.db, deleteRunsSQL, ids) })
 }
 
-// cleanByNumber goes on with the jobs that keep a number of runs. It looks at all that they keep, so that it takes some
+// cleanByNumber continues with the jobs that keep a number of runs. It looks at all that they keep, so that it takes some
 // of the jobs at a time.
 func (s *Store) cleanByNumber(ctx context.Context) (deleted int, more bool, err error) {
 	if !s.cleaning.begun {

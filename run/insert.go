@@ -15,16 +15,16 @@ import (
 
 // NewRun is a row of QRTZ_RUN that a move leaves.
 type NewRun struct {
-	State    State // Running: ours to start; Pending: anybody's; Skipped: recorded only
+	State    State // Running: ours to start; Pending: for any node; Skipped: recorded only
 	FireTime time.Time
 	LastFire time.Time // Skipped only: the row stands for Count fires from FireTime to LastFire
 	Count    int64
 	Message  string
 }
 
-// KeepOldRunSQL has a fire that has a run already keep it: somebody turned the execute back by SQL. If it is another row that is
-// in the way, the one with the greatest ID there is, behind which no other has room, the statement fails
-// (schema.ExplainNoID): a fire that was passed over would leave no trace.
+// KeepOldRunSQL has a fire keep the run that it has already: a person turned the execute back by SQL. If another row is in the
+// way, one with the greatest ID there is, behind which no other has room, the statement fails (schema.ExplainNoID): else
+// the fire would leave no trace.
 const KeepOldRunSQL = `
     ON DUPLICATE KEY UPDATE QRTZ_RUN.ID = IF(QRTZ_RUN.EXECUTE_ID = VALUES(EXECUTE_ID) AND QRTZ_RUN.FIRE_TIME = VALUES(FIRE_TIME), QRTZ_RUN.ID,
                                             (SELECT 1 UNION SELECT 2))`
@@ -39,7 +39,7 @@ type Fires struct {
 // writesRowSQL tells whether a run of a job has a row while it goes, as its options say; without a job it has.
 const writesRowSQL = `(J.ID IS NULL OR J.HISTORY <> 'NONE' OR J.OVERLAP <> 'ALLOW' OR J.RECOVERY <> 0 OR J.ATTEMPTS > 1)`
 
-// exclusiveSQL tells whether only one run of a job may go at a time. Such a run begins as PENDING, whoever claims it.
+// exclusiveSQL tells whether only one run of a job may go at a time. Such a run begins as PENDING, also for the node that claims it.
 const exclusiveSQL = `COALESCE(J.OVERLAP <> 'ALLOW', 0)`
 
 // insertMovedSQL inserts the rows of the executes that carry our token. Its placeholders: the app, the node's id, its

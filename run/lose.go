@@ -29,8 +29,8 @@ SELECT ID, OVERLAP_KEY, APPLICATION = ? AND STATE <> 'RUNNING' AS STALE FROM QRT
 	freeKeysSQL = `UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID SET R.OVERLAP_KEY = NULL WHERE R.STATE <> 'RUNNING'`
 )
 
-// freeKeys frees the overlap keys of runs that somebody ended by SQL: only their STATE says so. No index tells them by
-// app: it looks at those of other apps, too, but only at some in one pass.
+// freeKeys frees the overlap keys of runs that a person ended by SQL: only their STATE says so. No index tells them by app: it
+// also looks at those of other apps, but only at some in one pass.
 func (s *Store) freeKeys(ctx context.Context) error {
 	after := int64(math.MinInt64)
 	if s.keysTo != nil {
@@ -69,7 +69,7 @@ SELECT DISTINCT R.INSTANCE FROM QRTZ_RUN R
  WHERE R.APPLICATION = ? AND R.STATE = 'RUNNING' AND N.INSTANCE IS NULL AND R.INSTANCE IS NOT NULL`
 
 // Abandoned lists instances that have RUNNING runs and are no longer those of any node. It also frees the overlap keys of
-// runs that somebody ended by SQL.
+// runs that a person ended by SQL.
 func (s *Store) Abandoned(ctx context.Context) (instances []int64, err error) {
 	if err = s.freeKeys(ctx); err != nil {
 		err = fmt.Errorf("free overlap keys: %w", err)
@@ -124,7 +124,7 @@ func (r LostRun) FireTime() time.Time { return time.UnixMilli(r.Fire) }
 
 // Lose puts the RUNNING runs of an instance that is gone on record as LOST and returns them. Those whose job asks for
 // recovery get a new attempt, PENDING at once, in the same transaction. A run whose recovery the server refuses is LOST
-// without one; a run whose row somebody has locked is left for the next time. Neither costs the others anything.
+// without one; a run whose row another transaction has locked is left for the next time. Neither costs the others anything.
 func (s *Store) Lose(ctx context.Context, instance int64, why string) (lost []LostRun, err error) {
 	var refused []error // even without a recovery
 	w := &rowwise[LostRun]{store: s, id: func(r LostRun) int64 { return r.ID }, locked: func(...LostRun) {}}

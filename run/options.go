@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Overlap says what becomes of a fire while another run of its job goes on.
+// Overlap says what becomes of a fire while another run of its job is RUNNING.
 type Overlap string
 
 // The overlap rules.
@@ -88,10 +88,10 @@ func (o Options) RetryIn(attempt int) time.Duration {
 	return pause - fifth + rand.N(2*fifth+1)
 }
 
-// OptionColumns are those of QRTZ_JOB, as optionRow reads them.
+// OptionColumns are the columns of QRTZ_JOB that OptionRow reads.
 const OptionColumns = `J.RECOVERY <> 0 AS RECOVERY, J.OVERLAP, J.QUEUE_LIMIT, J.RUN_TIMEOUT, J.ATTEMPTS, J.BACKOFF, J.MAX_BACKOFF, J.HISTORY, J.KEEP_FOR, J.KEEP_RUNS`
 
-// OptionRow are the options as columns; pointers, since a job may have been deleted under its run.
+// OptionRow is the options as columns. Its fields are pointers, since a job may have been deleted under its run.
 type OptionRow struct {
 	Recovery   *bool    `db:"RECOVERY"`
 	Overlap    *Overlap `db:"OVERLAP"`
@@ -117,7 +117,7 @@ func (r OptionRow) Options() Options {
 	}
 }
 
-// Columns are the values of optionColumns, in their order.
+// Columns are the values of the columns that OptionColumns names, in their order.
 func (o Options) Columns() []any {
 	return []any{
 		o.Recovery, o.Overlap, o.QueueLimit, o.Timeout.Milliseconds(), o.Attempts, o.Backoff.Milliseconds(), o.MaxBackoff.Milliseconds(),

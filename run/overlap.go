@@ -27,7 +27,7 @@ UPDATE IGNORE QRTZ_NODE N
  WHERE N.APPLICATION = ? AND N.HOST_IP = ? AND N.INSTANCE = ? AND FIND_IN_SET(V.ID, @QRTZ_FREE)
    AND R.STATE = 'PENDING' AND R.FENCE = V.FENCE0 AND NOT COALESCE(FIND_IN_SET(R.JOB_ID, @QRTZ_BUSY), 0)`
 
-	// A key that is there need not be tried: whoever holds the row that has it, and is about to end it, would be waited for.
+	// A key that is there is not tried: that would wait for a transaction that holds its row, and is about to end the run.
 	busyKeysSQL = `SELECT GROUP_CONCAT(OVERLAP_KEY) INTO @QRTZ_BUSY FROM QRTZ_RUN WHERE OVERLAP_KEY IN (?)`
 
 	freeRunsSQL = `
@@ -189,7 +189,7 @@ func (s *Store) leaveOverlapping(ctx context.Context, run Run) ([]SkippedFire, e
 	return skipped, nil
 }
 
-// skip puts a run on record as SKIPPED, unless somebody has claimed it meanwhile.
+// skip puts a run on record as SKIPPED, unless a node has claimed it meanwhile.
 func (s *Store) skip(ctx context.Context, run Run, why string) ([]SkippedFire, error) {
 	done, err := s.db.Exec(ctx, skipOverlappingSQL, why, run.ID)
 	if err != nil {

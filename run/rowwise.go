@@ -64,7 +64,7 @@ func (w *rowwise[T]) halves(ctx context.Context, rows []T) (left []T, err error)
 	return w.do(ctx, rows[half:])
 }
 
-// around does the step for those rows that nobody holds. If the lock is not on the rows themselves (but on an entry of an
+// around does the step for those rows that no other transaction holds. If the lock is not on the rows themselves (but on an entry of an
 // index, as that of OVERLAP_KEY), halving finds whom it concerns.
 func (w *rowwise[T]) around(ctx context.Context, rows []T) (left []T, err error) {
 	if w.waits++; len(rows) == 1 || w.waits >= maxLockWaits {
@@ -82,7 +82,7 @@ func (w *rowwise[T]) around(ctx context.Context, rows []T) (left []T, err error)
 // UnlockedSQL reads which of some runs no other transaction has locked.
 const UnlockedSQL = `SELECT ID FROM QRTZ_RUN FORCE INDEX (PRIMARY) WHERE ID IN (?) ORDER BY ID FOR UPDATE SKIP LOCKED`
 
-// unlocked tells the rows that nobody holds from the others. Rows that are gone count as held.
+// unlocked parts rows into those that no other transaction holds, and the others. Rows that are gone count as held.
 func (w *rowwise[T]) unlocked(ctx context.Context, rows []T) (free, held []T, err error) {
 	ids := make([]int64, len(rows))
 	for i, row := range rows {

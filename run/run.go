@@ -35,7 +35,7 @@ type Result struct {
 	Progress          int       // in percent; below 0 if the handler never said
 	RetryAt           time.Time // when to try again; zero for never
 
-	tried bool // it may have been written already, by a statement that got no answer
+	tried bool // it was in a statement that failed: it may have been written all the same
 	held  bool // another transaction held its row when it was last tried
 }
 

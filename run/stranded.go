@@ -37,7 +37,7 @@ type Stuck struct {
 const (
 	JobGone       = "its job is gone"
 	JobElsewhere  = "its job belongs to another app"
-	noInstance    = "it is RUNNING without an instance: nobody runs it; set it to PENDING to have it run"
+	noInstance    = "it is RUNNING without an instance: no node runs it; set it to PENDING to have it run"
 	cancelledSoon = "cancelled before it started"
 )
 
@@ -74,11 +74,11 @@ type strandedRun struct {
 	Unsaid     bool   `db:"UNSAID"` // the row has no message
 }
 
-// StuckRuns cancels PENDING runs that somebody wants cancelled by CANCEL_AT, and those whose job is gone: it was
-// deleted by SQL, or while they were being enqueued, which locks no job. What else cannot run by itself it returns, and
-// says so on the row; of what is PENDING and has been due since before a time it returns the classes.
+// StuckRuns cancels PENDING runs with a CANCEL_AT, and those whose job is gone: it was deleted by SQL, or while they were
+// being enqueued, which locks no job. It returns the other runs that cannot run by themselves, and says so on their rows. It
+// also returns the classes of PENDING runs that have been due since before a time: perhaps no node has a handler for them.
 //
-// One call looks at a bounded number of runs; the next goes on behind them, and after the last begins again.
+// One call looks at a bounded number of runs; the next continues behind them, and begins again after the last.
 func (s *Store) StuckRuns(ctx context.Context, now, before time.Time) ([]Stuck, error) {
 	found := Tally{}
 	err := errors.Join(s.strandedRuns(ctx, now.UnixMilli(), before.UnixMilli(), found), s.heldByNobody(ctx, found))
