@@ -188,7 +188,7 @@ func TestAClaimNeedsAppNodeAndInstance(t *testing.T) {
 		"app off":            `UPDATE QRTZ_APP SET STATE = 'N'`,
 		"node off":           `UPDATE QRTZ_NODE SET STATE = 'N' WHERE HOST_IP = 'n1'`,
 		"another instance":   `UPDATE QRTZ_NODE SET INSTANCE = 99 WHERE HOST_IP = 'n1'`,
-		"buried":             `UPDATE QRTZ_NODE SET INSTANCE = NULL WHERE HOST_IP = 'n1'`,
+		"declared dead":      `UPDATE QRTZ_NODE SET INSTANCE = NULL WHERE HOST_IP = 'n1'`,
 		"no node":            `DELETE FROM QRTZ_NODE WHERE HOST_IP = 'n1'`,
 		"no app":             `DELETE FROM QRTZ_APP`,
 		"node of other apps": `UPDATE QRTZ_NODE SET APPLICATION = 'b' WHERE HOST_IP = 'n1'`,
@@ -200,12 +200,12 @@ func TestAClaimNeedsAppNodeAndInstance(t *testing.T) {
 			f.Exec(lose)
 			require.Empty(t, f.claim(who, 1, f.due(noon)...).Moved)
 			require.Zero(t, f.Count(`SELECT COUNT(*) FROM QRTZ_RUN`))
-			repaired, err := f.store.Move(t.Context(), who, Executing, []Move{f.due(noon)[0].MoveTo(at(5))})
+			moved, err := f.store.Move(t.Context(), who, Executing, []Move{f.due(noon)[0].MoveTo(at(5))})
 			require.NoError(t, err)
 			if name == "app off" || name == "node off" || name == "no app" {
-				require.Len(t, repaired.Moved, 1, "a node that is off still repairs")
+				require.Len(t, moved.Moved, 1, "a node that is off still moves executes on")
 			} else {
-				require.Empty(t, repaired.Moved)
+				require.Empty(t, moved.Moved)
 			}
 			if name == "app off" || name == "no app" {
 				return
@@ -335,7 +335,7 @@ func TestNoClaimCommitsAfterASwitch(t *testing.T) {
 		require.Equal(t, atSwitch, f.Count(runs), "a claim committed after the switch")
 		f.Exec(s[1])
 		for deadline := time.Now().Add(5 * time.Second); f.Count(runs) == atSwitch; {
-			require.True(t, time.Now().Before(deadline), "claims go on")
+			require.True(t, time.Now().Before(deadline), "claims continue")
 		}
 	}
 	stop()

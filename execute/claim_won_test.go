@@ -128,7 +128,7 @@ func TestAFireThatHasARunIsNotStartedAgain(t *testing.T) {
 }
 
 // A fire that has its run keeps it, and does not get in the way of the rest of the batch.
-func TestAnExecuteTurnedBackByHandRunsNoFireTwice(t *testing.T) {
+func TestAnExecuteTurnedBackBySQLRunsNoFireTwice(t *testing.T) {
 	f := newTables(t)
 	back, other := f.Add(), f.Add()
 	who := f.Join("n1")

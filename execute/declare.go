@@ -74,8 +74,8 @@ func (s DeclaredSchedule) validate() error {
 	if len(s.Spec.Cron) > maxCron {
 		err = errors.Join(err, fmt.Errorf("the expression has %d bytes, at most %d fit", len(s.Spec.Cron), maxCron))
 	}
-	if s.CatchUpLimit < 1 || s.CatchUpLimit > MaxCatchUp {
-		err = errors.Join(err, fmt.Errorf("CatchUpLimit (%d) must be between 1 and %d", s.CatchUpLimit, MaxCatchUp))
+	if s.CatchUpLimit < 1 || s.CatchUpLimit > maxCatchUp {
+		err = errors.Join(err, fmt.Errorf("CatchUpLimit (%d) must be between 1 and %d", s.CatchUpLimit, maxCatchUp))
 	}
 	return errors.Join(err, s.Misfire.Validate())
 }

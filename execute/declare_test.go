@@ -69,7 +69,7 @@ func TestNamesTheServerTakesForOneAreRefused(t *testing.T) {
 		WHERE J.NAME IS NOT NULL`), "as it was")
 }
 
-func TestAnotherStartBeginsTheCountAnew(t *testing.T) {
+func TestAnotherStartBeginsTheCountAgain(t *testing.T) {
 	f := newTables(t)
 	at := func(start time.Time, n int) []Declaration {
 		d := declaration("once", "x")

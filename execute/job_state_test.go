@@ -44,7 +44,7 @@ func (f *tables) derive() {
 	}
 }
 
-// A walk that is cut off goes on where it came to, on another node, too, though all rows say the same time.
+// A walk that is cut off continues where it came to, on another node, too, though all rows say the same time.
 func TestDerivingJobStatesGoesOn(t *testing.T) {
 	f := newTables(t)
 	const n = derivePages*jobPage + 300

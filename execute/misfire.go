@@ -8,11 +8,11 @@ import (
 	"github.com/qrtz-go/qrtz/run"
 )
 
-// MaxCatchUp is the most runs that CATCH_UP leaves behind in one go, whatever CATCH_UP_LIMIT says.
-const MaxCatchUp = 1000
+// maxCatchUp is the most runs that CATCH_UP leaves behind in one go, whatever CATCH_UP_LIMIT says.
+const maxCatchUp = 1000
 
 // maxWalked is how many missed fires of a cron schedule one move deals with. A move that stops there leaves the latest
-// of them, as many as may yet run, to the next. It must exceed MaxCatchUp, or such a move would get nowhere.
+// of them, as many as may yet run, to the next. It must exceed maxCatchUp, or such a move would get nowhere.
 const maxWalked = 100_000
 
 // maxCount is the most that FIRE_COUNT can say; MESSAGE says the true number.
@@ -134,7 +134,7 @@ func (e *Execute) runsAfterMisfire() int {
 	case Skip:
 		return 0
 	case CatchUp:
-		return min(max(e.CatchUpLimit, 0), MaxCatchUp)
+		return min(max(e.CatchUpLimit, 0), maxCatchUp)
 	default:
 		return 1
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/qrtz-go/qrtz/run"
 )
 
-func TestRepairByPolicy(t *testing.T) {
+func TestMissedFiresByPolicy(t *testing.T) {
 	for _, c := range []struct {
 		policy        Misfire
 		limit, missed int
@@ -26,7 +26,7 @@ func TestRepairByPolicy(t *testing.T) {
 		{CatchUp, 7, 7, 7},
 		{CatchUp, 0, 7, 0},
 		{CatchUp, -4, 7, 0},
-		{CatchUp, 5000, 1500, MaxCatchUp},
+		{CatchUp, 5000, 1500, maxCatchUp},
 		{"", 100, 7, 1}, // a version 1.3 row
 	} {
 		e := parsed(t, everySecond(Forever), 10, at(10))
@@ -53,14 +53,14 @@ func TestRepairByPolicy(t *testing.T) {
 	}
 }
 
-func TestRepairCompletesWithTheLastFire(t *testing.T) {
+func TestAMisfireMoveCompletesWithTheLastFire(t *testing.T) {
 	m := parsed(t, everySecond(5), 2, at(2)).MisfireMove(at(1000))
 	require.Equal(t, Complete, m.State)
 	require.Equal(t, int64(3), m.Fires)
 	require.Len(t, m.Runs, 2)
 }
 
-func TestRepairOfNothingMissedOnlyMovesOn(t *testing.T) {
+func TestWithNothingMissedAMisfireMoveOnlyMovesOn(t *testing.T) {
 	m := parsed(t, everySecond(Forever), 0, at(100)).MisfireMove(at(50))
 	require.Equal(t, at(100), m.Next)
 	require.Empty(t, m.Runs)
@@ -132,7 +132,7 @@ func everySecondByCron() Spec {
 	return Spec{Kind: Cron, Cron: "* * * * * ?", Zone: "Europe/Berlin", Repeat: Forever, Start: noon}
 }
 
-// With more missed fires than one move deals with, the next goes on where it stopped. Which of them run, the last
+// With more missed fires than one move deals with, the next continues where it stopped. Which of them run, the last
 // move decides: those that would run if all had been dealt with at once.
 func TestMoreMissedFiresThanOneMoveDealsWith(t *testing.T) {
 	for policy, runs := range map[Misfire]int{FireOnce: 1, Skip: 0, CatchUp: 3} {

@@ -51,7 +51,7 @@ func TestBegin(t *testing.T) {
 	require.Equal(t, noon, parsed(t, everySecond(5), 0, time.Time{}).BeginMove(at(50)).Next, "a new rate owes its fires")
 	old := parsed(t, everySecond(Forever), 3, time.Time{})
 	old.Prev = at(2)
-	require.Equal(t, at(50).UnixMilli(), old.BeginMove(at(50)).Next.UnixMilli(), "cleared to be computed anew")
+	require.Equal(t, at(50).UnixMilli(), old.BeginMove(at(50)).Next.UnixMilli(), "cleared to be computed again")
 	require.Equal(t, Complete, parsed(t, everySecond(0), 0, time.Time{}).BeginMove(noon).State)
 	require.Equal(t, Complete, parsed(t, everySecond(3), 3, time.Time{}).BeginMove(noon).State)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestANextFireTimeThatCannotBeIsComputedAnew(t *testing.T) {
+func TestANextFireTimeThatCannotBeIsComputedAgain(t *testing.T) {
 	var s Schedules
 	r := row{ID: 1, State: Executing, Kind: Simple, Every: num(1000), Repeat: num(5), Start: noon.UnixMilli(), End: num(at(100).UnixMilli())}
 	for next, kept := range map[time.Time]bool{

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Nothing that housekeeping does looks at another app's rows, however many there are.
-func TestHousekeepingLooksAtItsOwnApp(t *testing.T) {
+// Nothing that a pass of the misfire handler does looks at another app's rows, however many there are.
+func TestAPassLooksAtItsOwnApp(t *testing.T) {
 	f := newTables(t)
 	f.AddOtherApp(30_000)
 	f.AddMany(10)

@@ -40,13 +40,13 @@ type PendingRun struct {
 	JobID       int64
 	Class       string
 	AvailableAt time.Time
-	Exclusive   bool // only one run of its job may go at a time
-	Cancelled   bool // it is to be ended, not started
 
-	execute sql.NullInt64
-	fence   int64 // as it was read
-	token   int64 // the CLAIM_TOKEN of the latest attempt to claim it
-	ownData int64 // bytes of data in its own row, as of that attempt
+	exclusive bool // only one run of its job may go at a time
+	cancelled bool // it is to be ended, not started
+	execute   sql.NullInt64
+	fence     int64 // as it was read
+	token     int64 // the CLAIM_TOKEN of the latest attempt to claim it
+	ownData   int64 // bytes of data in its own row, as of that attempt
 }
 
 type pendingRow struct {
@@ -97,7 +97,7 @@ func (s *Store) Pending(ctx context.Context, classes []string, now time.Time, li
 func (r pendingRow) run() PendingRun {
 	return PendingRun{
 		ID: r.ID, JobID: r.JobID, Class: r.Class, AvailableAt: time.UnixMilli(r.AvailableAt),
-		Exclusive: r.Exclusive, Cancelled: r.Cancelled, execute: r.ExecuteID, fence: r.Fence,
+		exclusive: r.Exclusive, cancelled: r.Cancelled, execute: r.ExecuteID, fence: r.Fence,
 	}
 }
 
@@ -105,7 +105,7 @@ func (r pendingRow) run() PendingRun {
 func (s *Store) withoutBusy(ctx context.Context, runs []PendingRun) ([]PendingRun, error) {
 	var jobs []int64
 	for _, r := range runs {
-		if r.Exclusive {
+		if r.exclusive {
 			jobs = append(jobs, r.JobID)
 		}
 	}
@@ -116,7 +116,7 @@ func (s *Store) withoutBusy(ctx context.Context, runs []PendingRun) ([]PendingRu
 	if err := s.db.Select(ctx, &busy, busyJobsSQL, jobs); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(runs, func(r PendingRun) bool { return r.Exclusive && !r.Cancelled && slices.Contains(busy, r.JobID) }), nil
+	return slices.DeleteFunc(runs, func(r PendingRun) bool { return r.exclusive && !r.cancelled && slices.Contains(busy, r.JobID) }), nil
 }
 
 const (
@@ -186,7 +186,7 @@ func (s *Store) ClaimPending(ctx context.Context, who node.Instance, runs []Pend
 	if err := s.dropCancelled(ctx, runs); err != nil {
 		return all, fmt.Errorf("claim pending runs: %w", err)
 	}
-	runs = slices.DeleteFunc(slices.Clone(runs), func(r PendingRun) bool { return r.Cancelled })
+	runs = slices.DeleteFunc(slices.Clone(runs), func(r PendingRun) bool { return r.cancelled })
 	slices.SortFunc(runs, func(a, b PendingRun) int { return cmp.Compare(a.ID, b.ID) })
 	id := func(r PendingRun) int64 { return r.ID }
 	err = lightBatches(ctx, s, runs, id, claimFor, func(some []PendingRun, sizes map[int64]int64) error {
@@ -234,7 +234,7 @@ UPDATE QRTZ_RUN SET STATE = 'FAILED', FINISHED_AT = ` + schema.NowMillisSQL + `,
 func (s *Store) dropCancelled(ctx context.Context, runs []PendingRun) error {
 	var ids []int64
 	for _, r := range runs {
-		if r.Cancelled {
+		if r.cancelled {
 			ids = append(ids, r.ID)
 		}
 	}
@@ -250,7 +250,7 @@ func (s *Store) claimPendingPacket(ctx context.Context, who node.Instance, runs 
 	executes := []int64{0} // IN () is no SQL
 	for i, r := range runs {
 		ids[i] = r.ID
-		rows = append(rows, r.ID, r.fence, sql.NullInt64{Int64: r.JobID, Valid: r.Exclusive})
+		rows = append(rows, r.ID, r.fence, sql.NullInt64{Int64: r.JobID, Valid: r.exclusive})
 		if r.execute.Valid {
 			executes = append(executes, r.execute.Int64)
 		}

@@ -14,12 +14,12 @@ import (
 	"github.com/qrtz-go/qrtz/internal/tabletest"
 )
 
-func TestWaitingRuns(t *testing.T) {
+func TestPendingReadsWhatIsAvailable(t *testing.T) {
 	f := newTables(t)
 	later, now := f.AddPending(), f.AddPending()
 	f.Exec(`UPDATE QRTZ_RUN SET AVAILABLE_AT = ? WHERE ID = ?`, at(10).UnixMilli(), later)
 	f.Exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME) VALUES ('a', ?, 0), ('b', ?, 0)`, f.AddJob("other"), f.Job)
-	waiting := func(until time.Time, limit int, classes ...string) (ids []int64) {
+	pending := func(until time.Time, limit int, classes ...string) (ids []int64) {
 		all, err := f.store.Pending(t.Context(), classes, until, limit)
 		require.NoError(t, err)
 		for _, w := range all {
@@ -28,10 +28,10 @@ func TestWaitingRuns(t *testing.T) {
 		}
 		return ids
 	}
-	require.Equal(t, []int64{now}, waiting(at(9), 10, "tick"))
-	require.Equal(t, []int64{now, later}, waiting(at(10), 10, "tick"))
-	require.Equal(t, []int64{now}, waiting(at(10), 1, "tick"))
-	require.Empty(t, waiting(at(10), 10))
+	require.Equal(t, []int64{now}, pending(at(9), 10, "tick"))
+	require.Equal(t, []int64{now, later}, pending(at(10), 10, "tick"))
+	require.Equal(t, []int64{now}, pending(at(10), 1, "tick"))
+	require.Empty(t, pending(at(10), 10))
 }
 
 func TestAPendingRunIsClaimedOnce(t *testing.T) {

@@ -116,7 +116,7 @@ func TestAnAttemptThatIsThereAlreadyStays(t *testing.T) {
 	runs := f.claim(who, 1, f.AddMany(2)...).Runs
 	_, err := f.store.Complete(t.Context(), []Result{failed(runs[0], at(30))})
 	require.NoError(t, err)
-	f.Exec(`UPDATE QRTZ_RUN SET STATE = 'PENDING' WHERE ID = ?`, runs[0].ID) // by hand: once more, please
+	f.Exec(`UPDATE QRTZ_RUN SET STATE = 'PENDING' WHERE ID = ?`, runs[0].ID) // by SQL: once more, please
 	again := f.claimPending(who, runs[0].ID)
 	late, err := f.store.Complete(t.Context(), []Result{failed(again[0], at(40)), failed(runs[1], at(40))})
 	require.NoError(t, err)
@@ -164,9 +164,9 @@ func TestAJobDeletedUnderItsRuns(t *testing.T) {
 	lost, err := f.store.Lose(t.Context(), who.ID, "its node died")
 	require.NoError(t, err)
 	require.Len(t, lost, 1)
-	waiting, err := f.store.Pending(t.Context(), []string{"tick"}, at(100), 10)
+	pending, err := f.store.Pending(t.Context(), []string{"tick"}, at(100), 10)
 	require.NoError(t, err)
-	require.Empty(t, waiting)
+	require.Empty(t, pending)
 }
 
 // A run that the same instance has claimed again is another run: neither results, nor news, nor attempts of the first
@@ -197,7 +197,7 @@ func TestResultsBelongToTheirClaim(t *testing.T) {
 
 // A run without a schedule has no unique key: that the second try finds it no longer RUNNING is what keeps it from a
 // second attempt.
-func TestARetryByHandThatCommittedUnnoticedIsOne(t *testing.T) {
+func TestARetryWithoutAScheduleThatCommittedUnnoticedIsOne(t *testing.T) {
 	for name, steps := range map[string]bool{"in steps": true, "in one packet": false} {
 		t.Run(name, func(t *testing.T) {
 			f := newTables(t)

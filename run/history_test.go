@@ -47,7 +47,7 @@ func TestHistoryIsCleanedByAge(t *testing.T) {
 	f.finished(week, 10, Pending, 0)
 	f.finished(week, 10, Running, 0)
 	f.finished(week, 10, Running, ago(300)) // whatever it says
-	f.finished(week, 3, Cancelled, 0)       // by hand: as old as it was available, which is very old
+	f.finished(week, 3, Cancelled, 0)       // by SQL: as old as it was available, which is very old
 	f.finished(week, 20, Succeeded, ago(6))
 	f.Exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME, STATE, FINISHED_AT) VALUES ('b', ?, 0, 'SUCCEEDED', 1)`, week)
 
@@ -77,7 +77,7 @@ func TestHistoryIsCleanedByNumber(t *testing.T) {
 	require.Equal(t, int64(30), f.Count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE JOB_ID = ?`, all))
 }
 
-// A pass stops in time, and the next one goes on behind it: rows that are kept cannot hide those that are not.
+// A pass stops in time, and the next one continues behind it: rows that are kept cannot hide those that are not.
 func TestHistoryThatIsKeptDoesNotHideTheRest(t *testing.T) {
 	f := newTables(t)
 	ever := f.AddJob("ever")

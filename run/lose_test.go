@@ -43,7 +43,7 @@ func TestRunsOfAnInstanceThatIsGoneAreLost(t *testing.T) {
 func TestARunIsRecoveredFiveTimes(t *testing.T) {
 	for name, fires := range map[string]func(*tables, node.Instance) Run{
 		"of a schedule": func(f *tables, who node.Instance) Run { return f.claim(who, 1, f.Add()).Runs[0] },
-		"by hand": func(f *tables, who node.Instance) Run {
+		"asked for": func(f *tables, who node.Instance) Run {
 			return f.claimPending(who, f.asked(`{"own":1}`))[0]
 		},
 	} {
@@ -68,7 +68,7 @@ func TestARunIsRecoveredFiveTimes(t *testing.T) {
 				require.Equal(t, r.FireTime.UnixMilli(), next.FireTime.UnixMilli(), "the original fire time")
 				require.Equal(t, r.Data, next.Data)
 				require.Equal(t, r.Attempt+1, next.Attempt)
-				require.Greater(t, next.Fence, r.Fence, "who still goes on elsewhere can be told")
+				require.Greater(t, next.Fence, r.Fence, "a process that still runs it elsewhere can be told")
 				r = next
 			}
 			require.Equal(t, int64(6), f.Count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'LOST'`))

@@ -46,7 +46,7 @@ func TestOptionsNameWhatCannotWork(t *testing.T) {
 }
 
 // Columns hold what a person types, and no value may stop a claim or the process.
-func TestOptionsTypedByHand(t *testing.T) {
+func TestOptionsTypedBySQL(t *testing.T) {
 	for _, backoff := range []time.Duration{0, 1, 4, math.MaxInt64} {
 		for _, most := range []time.Duration{0, 1, time.Hour, math.MaxInt64} {
 			for _, attempt := range []int{math.MinInt, 0, 1, 2, 63, 64, 65, math.MaxInt} {

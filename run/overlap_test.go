@@ -54,7 +54,7 @@ func TestTheKeyIsFreeWhenItsRunHasEnded(t *testing.T) {
 			f.handBackPending(who, PendingRun{ID: r.ID, token: r.Token, fence: r.Fence})
 			return nil
 		},
-		"ended by hand": func(f *tables, _ node.Instance, r Run) error {
+		"ended by SQL": func(f *tables, _ node.Instance, r Run) error {
 			f.Exec(`UPDATE QRTZ_RUN SET STATE = 'FAILED' WHERE ID = ?`, r.ID)
 			_, err := f.store.Abandoned(f.T.Context())
 			return err
@@ -115,10 +115,10 @@ func TestAQueueDoesNotHideTheRunsOfOtherJobs(t *testing.T) {
 	require.Len(t, f.claim(who, 50, e).Runs, 1)
 	free := f.AddPending()
 	f.Exec(`UPDATE QRTZ_RUN SET AVAILABLE_AT = ? WHERE ID = ?`, noon.UnixMilli(), free)
-	waiting, err := f.store.Pending(t.Context(), []string{"tick"}, noon, 20)
+	pending, err := f.store.Pending(t.Context(), []string{"tick"}, noon, 20)
 	require.NoError(t, err)
-	require.Len(t, waiting, 1)
-	require.Equal(t, free, waiting[0].ID)
+	require.Len(t, pending, 1)
+	require.Equal(t, free, pending[0].ID)
 }
 
 // A full queue skips fires, not what is owed: further attempts, and runs somebody asked for. They come first if they are older.

@@ -77,7 +77,7 @@ func TestWhatEndsRunsLocksLittleData(t *testing.T) {
 			_, err := store.HandBackPending(t.Context(), who, pending)
 			return err
 		},
-		"a burial": func([]Run) error {
+		"the death of their node": func([]Run) error {
 			lost, err := store.Lose(t.Context(), who.ID, "its node died")
 			require.Len(t, lost, 12)
 			return err
