@@ -56,7 +56,7 @@ func TestARunIsEnqueuedIfAndOnlyIfTheCallersTransactionCommits(t *testing.T) {
 	s, posted := c.post(quick("n1"))
 	client := c.client()
 	tx := c.begin() // its snapshot does not have the job
-	require.NoError(t, client.Declare(t.Context(), qrtz.Job{Name: "post", Data: letter{"nobody"}}))
+	require.NoError(t, client.Declare(t.Context(), qrtz.Job{Name: "post", Data: letter{"ann"}}))
 	c.start(s)
 
 	_, err := client.In(tx).Enqueue(t.Context(), "post", letter{"rolled back"})
@@ -78,7 +78,7 @@ func TestARunIsEnqueuedIfAndOnlyIfTheCallersTransactionCommits(t *testing.T) {
 
 	plain, err := client.Enqueue(t.Context(), "post", nil)
 	require.NoError(t, err)
-	require.Equal(t, "nobody", receive(t, posted), "the job's data")
+	require.Equal(t, "ann", receive(t, posted), "the job's data")
 	c.eventually("both are on record", 5*time.Second, func() bool {
 		return c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'SUCCEEDED' AND ID IN (?, ?)`, id, plain) == 2
 	})
@@ -174,7 +174,7 @@ func TestSchedulesChangeWithTheCallersTransaction(t *testing.T) {
 	ticks()
 }
 
-// A call that fails leaves nothing in a transaction that goes on.
+// A call that fails leaves nothing in a transaction that continues.
 func TestAFailedCallLeavesNothingInTheCallersTransaction(t *testing.T) {
 	c := newCluster(t)
 	client := c.client()
@@ -272,7 +272,7 @@ func TestAScheduledRunIsNotRetriedTwice(t *testing.T) {
 	c.ran(2, 5*time.Second, all)
 }
 
-// Deleting a job leaves what runs alone, and nothing that nobody could ever claim.
+// Deleting a job leaves what runs alone, and leaves no run that can never be claimed.
 func TestDeletingAJobThatRuns(t *testing.T) {
 	c := newCluster(t)
 	release, began := make(chan struct{}), make(chan struct{})
@@ -338,5 +338,5 @@ func TestAQuoteCannotHideInACallersTransaction(t *testing.T) {
 	_, err = tx.Exec(`SET NAMES utf8mb4`)
 	require.NoError(t, err)
 	_, err = s.In(tx).Enqueue(t.Context(), "post", letter{"\xbf' OR 1 = 1 -- "})
-	require.NoError(t, err, "the session is right again, and the transaction goes on")
+	require.NoError(t, err, "the session is right again, and the transaction continues")
 }

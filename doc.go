@@ -1,6 +1,6 @@
 // Package qrtz is clustered job scheduling for Go services that run on MySQL or MariaDB. Several processes share
-// one database and nothing else; every fire of every schedule is run by exactly one of them, on time, and whoever
-// dies is covered by the rest.
+// one database and nothing else; every fire of every schedule is run by exactly one of them, on time, and the
+// rest does what one that dies leaves undone.
 //
 // Open a Scheduler on your *sql.DB, register handlers with Handle, declare jobs with their schedules, and Run it
 // until its context ends:

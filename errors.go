@@ -40,7 +40,7 @@ var (
 	// ErrTimedOut: the run has taken as long as Options.Timeout of its job.
 	ErrTimedOut = errors.New("the run has taken longer than its job's timeout")
 
-	// ErrCancelled: somebody asked for the run to be cancelled.
+	// ErrCancelled: a person or a program asked for the run to be cancelled.
 	ErrCancelled = errors.New("the run was cancelled on request")
 )
 

@@ -24,7 +24,7 @@ type Run struct {
 	Node       string    // the id of this process in the cluster
 
 	// Fence grows with every claim of the same schedule. A system that remembers the highest number it has
-	// seen can refuse a handler whose node was taken for dead while it went on.
+	// seen can refuse a handler whose node was taken for dead while it continued.
 	Fence int64
 
 	active *active

@@ -25,7 +25,7 @@ type Options struct {
 	// first. Without it, the run just stays on record as LOST. Off by default, since the first may have done its work.
 	Recovery bool
 
-	// Overlap is what becomes of a fire while another run of the job goes on: OverlapAllow (the default), OverlapSkip
+	// Overlap is what becomes of a fire while another run of the job lasts: OverlapAllow (the default), OverlapSkip
 	// or OverlapQueue. The database enforces it with a unique key.
 	Overlap    Overlap
 	QueueLimit int // with OverlapQueue: how many runs wait, the newest; defaults to 10
@@ -48,7 +48,7 @@ type Options struct {
 	KeepRuns int
 }
 
-// Overlap is what becomes of a fire while another run of its job goes on.
+// Overlap is what becomes of a fire while another run of its job lasts.
 type Overlap = run.Overlap
 
 // The overlap rules.
@@ -83,7 +83,7 @@ func (o Options) withDefaults() run.Options {
 	}
 }
 
-// Misfire is what happens to fires that nobody ran within Config.MisfireAfter.
+// Misfire is what happens to fires that no node ran within Config.MisfireAfter.
 type Misfire = execute.Misfire
 
 // The misfire policies.

@@ -261,7 +261,7 @@ func (c *cluster) waits(causes chan error) func(*qrtz.Scheduler) {
 func (c *cluster) addJob(class string) int64 {
 	c.t.Helper()
 	id, err := c.exec(`INSERT INTO QRTZ_JOB (APPLICATION, STATE, JOB_CLASS, JOB_DATA, JOB_DESCRIPTION, UPDATE_TIME)
-		VALUES ('test', 'EXECUTING', ?, '{}', 'by hand', 0)`, class).LastInsertId()
+		VALUES ('test', 'EXECUTING', ?, '{}', 'by SQL', 0)`, class).LastInsertId()
 	require.NoError(c.t, err)
 	return id
 }

@@ -18,7 +18,7 @@ type Manual struct {
 }
 
 // Manual joins the cluster in place of Run, and does what a node does when it starts: misfire policies are applied, and
-// runs that nobody holds any more are put on record as LOST.
+// runs that no instance holds any more are put on record as LOST.
 func (s *Scheduler) Manual(ctx context.Context) (*Manual, error) {
 	if !s.busy.CompareAndSwap(false, true) {
 		return nil, errors.New("qrtz: this Scheduler is running already")

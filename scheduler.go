@@ -61,7 +61,7 @@ func (s *Scheduler) handle(class string, h handler) {
 	s.handlers[class] = h
 }
 
-// Resize changes how many runs this process carries out at once. What runs goes on.
+// Resize changes how many runs this process carries out at once. Running jobs continue.
 func (s *Scheduler) Resize(workers int) error {
 	if workers < 1 {
 		return fmt.Errorf("qrtz: resize to %d workers: want at least 1", workers)

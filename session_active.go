@@ -92,7 +92,7 @@ func (s *actives) olderThan(t time.Time) map[int64]*active {
 	return old
 }
 
-// attend writes what the longer runs have to say, and cancels those that somebody wants cancelled.
+// attend writes what the longer runs have to say, and cancels those that a person or a program wants cancelled.
 func (s *session) attend(ctx context.Context) error {
 	old := s.active.olderThan(s.clock.Now().Add(-attendEvery))
 	if len(old) == 0 {

@@ -15,7 +15,7 @@ type budget struct {
 	queue []*share
 }
 
-// share is what somebody takes of a budget.
+// share is what one run takes of a budget.
 type share struct {
 	bytes   int64
 	granted chan struct{}

@@ -228,7 +228,7 @@ func (w *wire) Close() error {
 	return w.Conn.Close()
 }
 
-// Promise 6: a node that is cut off cancels its runs before others start them anew, and its results do not count.
+// Promise 6: a node that is cut off cancels its runs before others start them again, and its results do not count.
 func TestANodeThatIsCutOffGivesUpItsRunsBeforeOthersStartThem(t *testing.T) {
 	for name, fail := range map[string]func(*line){
 		"broken": func(l *line) { l.set(true, false) },
@@ -288,7 +288,7 @@ func TestANodeThatIsCutOffGivesUpItsRunsBeforeOthersStartThem(t *testing.T) {
 			l.set(true, false) // what hangs must break to heal
 			l.set(false, false)
 			letGo()
-			c.eventually("n1 joins anew", 10*time.Second, func() bool {
+			c.eventually("n1 joins again", 10*time.Second, func() bool {
 				return c.count(`SELECT COUNT(*) FROM QRTZ_NODE WHERE HOST_IP = 'n1' AND INSTANCE <> ?`, old) == 1
 			})
 			letEnd()
@@ -302,7 +302,7 @@ func TestANodeThatIsCutOffGivesUpItsRunsBeforeOthersStartThem(t *testing.T) {
 }
 
 // A run that was cancelled because its node was fenced has not failed: it is lost, and recovered, also if the node comes
-// back before anybody has noticed.
+// back before any node has noticed.
 func TestARunGivenUpIsRecoveredNotFailed(t *testing.T) {
 	c := newCluster(t)
 	s := c.open(quick("n1"), func(s *qrtz.Scheduler) {
@@ -324,7 +324,7 @@ func TestARunGivenUpIsRecoveredNotFailed(t *testing.T) {
 	require.Equal(t, c.fires()[0].ID, c.fires()[1].RecoveryOf)
 }
 
-// A node that loses its row cancels its runs, cannot write their results, and joins anew.
+// A node that loses its row cancels its runs, cannot write their results, and joins again.
 func TestAFencedNodeGivesUpItsRunsAndJoinsAnew(t *testing.T) {
 	c := newCluster(t)
 	began, cause, lost := make(chan struct{}, 1), make(chan error, 1), make(chan struct{})
@@ -344,7 +344,7 @@ func TestAFencedNodeGivesUpItsRunsAndJoinsAnew(t *testing.T) {
 	c.exec(`UPDATE QRTZ_NODE SET INSTANCE = NULL`) // as the misfire handler does with a node it takes for dead
 
 	require.ErrorIs(t, <-cause, qrtz.ErrFenced)
-	c.eventually("it joins anew", 5*time.Second, func() bool {
+	c.eventually("it joins again", 5*time.Second, func() bool {
 		return c.count(`SELECT COUNT(*) FROM QRTZ_NODE WHERE INSTANCE IS NOT NULL AND INSTANCE <> ?`, old) == 1
 	})
 	c.eventually("the run is lost", 5*time.Second, func() bool { return c.text(`SELECT STATE FROM QRTZ_RUN`) == "LOST" })

@@ -11,7 +11,7 @@ import (
 
 const (
 	stuckAgain = time.Hour // after which what is stuck still is told again
-	maxStuck   = 1000      // kinds of what is stuck that are told apart; a class is a text that anybody may have written
+	maxStuck   = 1000      // kinds of what is stuck that are told apart; a class is a text that any writer of QRTZ_JOB may choose
 )
 
 // stuckLog knows what has been told of rows that cannot run by themselves.

@@ -181,7 +181,7 @@ func TestWhatWasNotStartedIsHandedBack(t *testing.T) {
 	}
 }
 
-// A process whose results the server refuses in part goes on; what it cannot store at all is given up.
+// A process whose results the server refuses in part continues; what it cannot store at all is given up.
 func TestRefusedResultsStopNothing(t *testing.T) {
 	c := newCluster(t)
 	s := c.open(quick("n1"), func(s *qrtz.Scheduler) {

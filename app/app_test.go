@@ -75,7 +75,7 @@ func read(t *testing.T, db *sql.DB) appRow {
 func TestRegisterKeepsTheOperatorsSwitch(t *testing.T) {
 	db, s := registered(t)
 	assert.Equal(t, "Y", read(t, db).State, "a new app is on")
-	assert.False(t, read(t, db).SwitchedAt.Valid, "nobody has switched it")
+	assert.False(t, read(t, db).SwitchedAt.Valid, "no person has switched it")
 	exec(t, db, `UPDATE QRTZ_APP SET STATE = 'N'`)
 	stopped := read(t, db)
 	require.True(t, stopped.SwitchedAt.Valid, "the server stamps an operator's UPDATE")

@@ -133,7 +133,7 @@ func ordinal(n int) string {
 }
 
 // listOf names the members of a set of size values, three or more in a row as "a to c". In a
-// circular set a row goes on from the last value to the first.
+// circular set a row continues from the last value to the first.
 func listOf(set uint64, size int, circular bool, name func(int) string) string {
 	has := func(i int) bool { return set&(1<<(i%size)) != 0 && (circular || i < size) }
 	start := 0

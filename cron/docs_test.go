@@ -39,7 +39,7 @@ func docExamples(t *testing.T, kind string) []string {
 	t.Helper()
 	var found []string
 	for _, m := range docFence.FindAllStringSubmatch(readDoc(t), -1) {
-		require.Contains(t, []string{"next", "refused", "simple", "misfire"}, m[1], "an example nobody checks")
+		require.Contains(t, []string{"next", "refused", "simple", "misfire"}, m[1], "an example without a check")
 		if m[1] == kind {
 			found = append(found, m[2])
 		}

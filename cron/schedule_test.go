@@ -63,7 +63,7 @@ func TestTheWorkdayNearestToADayThatTheMonthLacks(t *testing.T) {
 		{"0 0 12 29W 2,3 ?", "2025-02-01", "2025-02-28"}, //
 		{"0 0 12 29W 2 ?", "2026-01-01", "2028-02-29"},   // a Sunday: it would leave the month
 		{"0 0 12 29W 2 ?", "2022-01-01", "2024-02-29"},   // a Tuesday
-		{"0 0 12 29W * ?", "2025-01-29", "2025-03-28"},   // from a fire in January, Quartz goes on in March
+		{"0 0 12 29W * ?", "2025-01-29", "2025-03-28"},   // from a fire in January, Quartz continues in March
 		{"0 0 12 30W 2 ?", "2025-01-01", "2036-02-29"},   // two days are lacking in 2025, one in 2036
 		{"0 0 12 31W 2 ?", "2025-01-01", ""},             // two at least
 		{"0 0 12 31W 4 ?", "2020-05-01", "2021-04-30"},

@@ -1,5 +1,5 @@
 // Package misfire is the misfire handler, whose pass one node of an app does every 15 s: it keeps switches in line, puts
-// the runs of dead nodes on record as LOST, and moves executes that nobody fired in time. It knows no SQL. Not part of
+// the runs of dead nodes on record as LOST, and moves executes that no node fired in time. It knows no SQL. Not part of
 // qrtz's API.
 package misfire
 
@@ -67,7 +67,7 @@ type Config struct {
 	Log          zerolog.Logger
 
 	// Skipped is told of fires put on record as SKIPPED, Lost of runs put on record as LOST, and Stuck, in every pass, of
-	// rows that cannot run by themselves. They must not block; nil tells nobody.
+	// rows that cannot run by themselves. They must not block; nil is allowed.
 	Skipped func([]run.SkippedFire)
 	Lost    func([]run.LostRun)
 	Stuck   func([]run.Stuck)

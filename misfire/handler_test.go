@@ -67,7 +67,7 @@ func TestAnErrorEndsOneStep(t *testing.T) {
 			}
 
 			c.theirs, c.calls = true, nil
-			require.True(t, failed(t, h), "it is tried again, though it is another node's turn")
+			require.True(t, failed(t, h), "it is tried again, though another node has the lock-time window")
 			delete(c.err, name)
 			require.NoError(t, comeBy(t, h))
 			require.Contains(t, c.calls, name)
@@ -99,7 +99,7 @@ func TestWhatFailsIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// A pass ends in time, whatever there is to do, and goes on soon, until all is done; meanwhile nothing else is left out.
+// A pass ends in time, whatever there is to do, and continues soon, until all is done; meanwhile nothing else is left out.
 func TestAPassThatIsCutOffGoesOn(t *testing.T) {
 	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
 		c.derive, c.work = 200, 100*time.Millisecond // 20 s of work
@@ -121,7 +121,7 @@ func TestAPassThatIsCutOffGoesOn(t *testing.T) {
 		require.GreaterOrEqual(t, c.count("clean history"), 4)
 		require.Equal(t, c.count("clean history"), c.count("adopt"), "each step in each pass")
 		last := c.entered[len(c.entered)-1].Sub(c.entered[len(c.entered)-2])
-		require.Equal(t, interval, last, "at rest it comes by as ever")
+		require.Equal(t, interval, last, "at rest it makes its passes as always")
 	})
 }
 
@@ -185,7 +185,7 @@ func TestTheDeadAreNamedAndWhatNobodyHoldsIsLost(t *testing.T) {
 		c.abandoned = []int64{3, 4}
 		require.NoError(t, comeBy(t, h))
 		require.NotContains(t, c.log.String(), "declared dead")
-		require.Equal(t, []int64{3, 4}, c.lost, "whoever has died")
+		require.Equal(t, []int64{3, 4}, c.lost, "all that have died")
 		c.dead = []node.Node{{ID: "n9", Heartbeat: now.Add(-time.Minute)}}
 		require.NoError(t, comeBy(t, h))
 		require.Contains(t, c.log.String(), `"node":"n9"`)
@@ -359,7 +359,7 @@ func TestRunComesByEveryIntervalAndOutlastsAnOutage(t *testing.T) {
 		require.Equal(t, []time.Duration{0, interval, 2 * interval, 3 * interval, 4 * interval}, on)
 		require.Equal(t, 1, strings.Count(c.log.String(), "failed; trying again"), "logged once")
 		back := slices.IndexFunc(c.entered, c.awayUntil.Before)
-		require.LessOrEqual(t, c.entered[back].Sub(c.awayUntil), 3*time.Second, "it goes on soon")
+		require.LessOrEqual(t, c.entered[back].Sub(c.awayUntil), 3*time.Second, "it continues soon")
 		require.Contains(t, c.log.String(), "works again")
 		require.Equal(t, interval, c.entered[back+1].Sub(c.entered[back]))
 	})

@@ -37,7 +37,7 @@ type cluster struct {
 	awayFrom, awayUntil time.Time // the database
 	told                []run.Stuck
 
-	theirs    bool // it is another node's turn
+	theirs    bool // another node has the lock-time window
 	previous  time.Time
 	dead      []node.Node
 	view      node.View
@@ -49,7 +49,7 @@ type cluster struct {
 	rows    map[int64]*execute.Execute
 	stuck   map[int64]bool // cannot be moved
 	moves   []execute.Move
-	batches []int // how many moves each call of Repair had
+	batches []int // how many moves each call of Move had
 	due     []run.Stuck
 	work    time.Duration // how long every statement takes
 }
@@ -176,7 +176,7 @@ func (c *cluster) Move(_ context.Context, who node.Instance, from execute.State,
 	if len(moves) == 0 {
 		return done, nil
 	}
-	if err := c.write("repair"); err != nil {
+	if err := c.write("move"); err != nil {
 		return done, err
 	}
 	c.batches = append(c.batches, len(moves))

@@ -31,7 +31,7 @@ func (p *pass) applyPolicies(ctx context.Context) (more bool, err error) {
 		})
 }
 
-// moveOnOff moves on, without running, what nobody may claim because its app, or every node with its class, is
+// moveOnOff moves on, without running, what no node may claim because its app, or every node with its class, is
 // switched off. The time spent off is not a misfire; what was due before, and was not claimed in time, is one. What has
 // become due since the view was read is left alone: it may all be on again.
 func (p *pass) moveOnOff(ctx context.Context) (more bool, err error) {
@@ -62,7 +62,7 @@ func (p *pass) overdue(classes []string) readPage {
 var start = execute.Cursor{Next: 1, ID: math.MinInt64}
 
 // walk moves a page of the executes that are overdue. It continues behind what it has looked at, moved or not: what
-// somebody else has locked or changed is left to the next walk. What a move leaves overdue, since it does not deal with
+// another transaction has locked or changed is left to the next walk. What a move leaves overdue, since it does not deal with
 // all missed fires of a cron schedule, or since there are two moves to make, is left as well: the others come first.
 func (p *pass) walk(ctx context.Context, name string, from execute.State, until time.Time, read readPage,
 	move func(*execute.Execute) execute.Move,
@@ -141,7 +141,7 @@ func (p *pass) moveOf(e *execute.Execute, move func(*execute.Execute) execute.Mo
 	return e.ErrorMove()
 }
 
-// heal brings back executes in ERROR whose schedule somebody has corrected.
+// heal brings back executes in ERROR whose schedule a person has corrected.
 func (p *pass) heal(ctx context.Context) (more bool, err error) {
 	rows, err := p.executes.Broken(ctx, p.healed, page)
 	if err != nil || len(rows) == 0 {

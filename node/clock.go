@@ -132,7 +132,7 @@ func (c *Clock) Now() time.Time {
 	return s.at(elapsed())
 }
 
-// StandStill has the clock say what it said when it was last measured, until it is told to go on: for tests.
+// StandStill has the clock say what it said when it was last measured, until it is told to continue: for tests.
 func (c *Clock) StandStill(still bool) { c.still.Store(still) }
 
 // Skew is how far this machine's clock was ahead of the database's when last measured.

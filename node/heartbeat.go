@@ -43,7 +43,7 @@ func (m *Member) watchLease(ctx context.Context) {
 }
 
 // showBeats writes each heartbeat into QRTZ_NODE, too, and brings this node's row in line with what it sees. Nothing depends
-// on it here, so that whoever holds that row locked holds up nobody.
+// on it here, so that a transaction that holds that row locked delays no heartbeat.
 func (m *Member) showBeats(ctx context.Context) {
 	pacer := outage.New(m.cfg.Log, "show the heartbeat in QRTZ_NODE")
 	for {
@@ -68,7 +68,7 @@ func (m *Member) show(ctx context.Context) error {
 	return m.Refresh(ctx)
 }
 
-// Beat measures the clock, sends a heartbeat and reads the cluster, all of it without waiting for a lock of anybody else. An
+// Beat measures the clock, sends a heartbeat and reads the cluster, all of it without waiting for a lock of another transaction. An
 // instance that finds its row in other hands, or its heartbeat deleted, gives up its runs and joins again.
 func (m *Member) Beat(ctx context.Context) error {
 	m.beating.Lock()
@@ -100,7 +100,7 @@ func (m *Member) Beat(ctx context.Context) error {
 	return m.joinAgain(ctx, self)
 }
 
-// errNotThere says that a heartbeat was not found where it had been written: somebody else has written there, or the server
+// errNotThere says that a heartbeat was not found where it had been written: another process has written there, or the server
 // has told what was not so. It does not count.
 var errNotThere = errors.New("heartbeat: what was written into QRTZ_HEARTBEAT is not there")
 
@@ -111,7 +111,7 @@ func (m *Member) nextBeat() (self Instance, beats int64, sent time.Duration) {
 	return m.self, m.beats, m.elapsed()
 }
 
-// renew notes a heartbeat that arrived. The lease counts from when it was sent: nobody can have seen it earlier.
+// renew notes a heartbeat that arrived. The lease counts from when it was sent: no node can have seen it earlier.
 func (m *Member) renew(instance int64, sent time.Duration) {
 	m.mu.Lock()
 	if m.self.ID == instance && !m.fenced {
@@ -138,8 +138,8 @@ func (m *Member) joinAgain(ctx context.Context, old Instance) error {
 	return m.Join(ctx)
 }
 
-// fence makes the process give up its runs, once per instance. When it returns they are cancelled, whoever
-// called it first.
+// fence makes the process give up its runs, once per instance. When it returns they are cancelled, also if
+// another goroutine called it first.
 func (m *Member) fence(cause error) {
 	m.fencing.Lock()
 	defer m.fencing.Unlock()
@@ -168,7 +168,7 @@ func (m *Member) fencedFor() time.Duration {
 	return m.elapsed() - m.fencedAt
 }
 
-// Holds tells whether an instance is this process's, and its lease lasts now: then nobody else has taken its runs. That is
+// Holds tells whether an instance is this process's, and its lease lasts now: then no other node has taken its runs. That is
 // more than not to be Fenced: a process that has been frozen is fenced only when its timers get to run.
 func (m *Member) Holds(instance int64) bool {
 	m.mu.Lock()

@@ -153,7 +153,7 @@ func TestBuryIsGuarded(t *testing.T) {
 	}
 }
 
-// Who has been cut off sees old heartbeats everywhere, and must watch anew.
+// A node that has been cut off sees old heartbeats everywhere, and must watch again.
 func TestWhoWasCutOffBuriesNobody(t *testing.T) {
 	db := newDB(t)
 	m, _ := joined(t, db, "n")
@@ -226,7 +226,7 @@ func locks(t *testing.T, db *sqlx.DB, statements ...string) *sqlx.Tx {
 	return tx
 }
 
-// The promise: a lock on the rows that operators switch fences nobody, and nobody takes another for dead.
+// The promise: a lock on the rows that operators switch fences no node, and no node takes another for dead.
 func TestAnOpenTransactionFencesNobody(t *testing.T) {
 	for name, statements := range map[string][]string{
 		"one node":  {`UPDATE QRTZ_NODE SET STATE = 'N' WHERE APPLICATION = 'a' AND HOST_IP = 'n1'`},
@@ -326,7 +326,7 @@ func TestTheLeaseIsOverAtOnce(t *testing.T) {
 	assert.True(t, m.Holds(instance))
 	slept = timeout * 9 / 10
 	assert.False(t, m.Holds(instance))
-	assert.False(t, m.Fenced(), "nobody has been told yet")
+	assert.False(t, m.Fenced(), "OnFenced has not been called yet")
 	assert.Empty(t, f.all())
 	assert.False(t, m.Holds(0))
 }
@@ -335,7 +335,7 @@ func TestTheLeaseIsOverAtOnce(t *testing.T) {
 func TestJoiningAgainDoesNotWaitForEver(t *testing.T) {
 	db := newDB(t)
 	m, _ := joined(t, db, "n")
-	stuck := errors.New("a result that nobody takes")
+	stuck := errors.New("a result that is never taken")
 	m.cfg.BeforeRejoin = func(context.Context) error { return stuck }
 	var slept time.Duration
 	m.elapsed = func() time.Duration { return elapsed() + slept }
@@ -415,7 +415,7 @@ func TestTheLeaseEndsBeforeTheTimeout(t *testing.T) {
 			goAway(network)
 			require.Eventually(t, func() bool { return len(f.all()) > 0 }, 10*time.Second, time.Millisecond)
 			at, last := f.all()[0].at, beatAt(t, db, old.ID) // one machine, one clock
-			assert.Less(t, at.Sub(last), timeout, "fenced while nobody may take the runs")
+			assert.Less(t, at.Sub(last), timeout, "fenced while no other node may take the runs")
 			assert.GreaterOrEqual(t, at.Sub(epoch)-m.leaseFrom()+elapsed()-monotonic(), timeout*8/10, "and not long before")
 			require.ErrorIs(t, f.all()[0].cause, ErrFenced)
 			assert.True(t, m.Fenced())

@@ -29,7 +29,7 @@ func (m *Member) Join(ctx context.Context) error {
 			return err
 		case err != nil && !said:
 			m.cfg.Log.Warn().Err(err).Str("oldest transaction", m.store.oldestTransaction(ctx)).
-				Msg("cannot join yet: somebody holds a lock; trying again until it works")
+				Msg("cannot join yet: another transaction holds a lock; trying again until it works")
 			said = true
 		}
 		select {
@@ -94,8 +94,7 @@ func (m *Member) joinAs(ctx context.Context, v View) (bool, error) {
 }
 
 // free tells whether a node id can be taken: its row has no instance, or that of a process which is proven to be dead, or one
-// that this process has watched for all of Timeout without seeing a heartbeat. Any other lease is respected, whoever
-// holds it. The heartbeat of a dead one is deleted, so that it cannot renew its lease.
+// that this process has watched for all of Timeout without seeing a heartbeat. Any other lease is respected. The heartbeat of a dead one is deleted, so that it cannot renew its lease.
 func (m *Member) free(ctx context.Context, v View, holder Node, me identity) (bool, error) {
 	switch {
 	case holder.Instance == 0:

@@ -229,7 +229,7 @@ func TestJoiningWaitsForLockedRows(t *testing.T) {
 	}
 }
 
-// Nonsense in a node's row, or in its heartbeat, is that node's alone: whoever else is there goes on, and can join.
+// Nonsense in a node's row, or in its heartbeat, is that node's alone: other nodes continue, and can join.
 func TestNonsenseInANodeStopsThatNodeOnly(t *testing.T) {
 	db := newDB(t)
 	testdb.DropChecks(t, db.DB)
@@ -278,7 +278,7 @@ func TestNonsenseInANodeStopsThatNodeOnly(t *testing.T) {
 	assert.Empty(t, f.all())
 }
 
-// Somebody copies rows: the copies have no heartbeat, and are nobody's rivals for long.
+// A person copies rows: the copies have no heartbeat, and are no node's rivals for long.
 func TestACopiedNodeIsNotAlive(t *testing.T) {
 	db := newDB(t)
 	m, f := joined(t, db, "n", "c")

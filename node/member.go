@@ -28,7 +28,7 @@ type Config struct {
 	Wall      func() time.Time // this machine's clock
 	Log       zerolog.Logger
 
-	// OnFenced is called when this process can no longer hold its runs: its row went to somebody else, or
+	// OnFenced is called when this process can no longer hold its runs: its row went to another process, or
 	// its heartbeat is about to expire. It must cancel them before it returns. What was claimed before the
 	// call may be running elsewhere after it.
 	OnFenced func(cause error)
@@ -95,7 +95,7 @@ func (m *Member) take(ctx context.Context, id string, holder Node, me identity) 
 	if ctx.Err() != nil {
 		return false, fmt.Errorf("join: %w", context.Cause(ctx))
 	}
-	// Once begun it is finished: of a row that is taken by a call that was cut off nobody would know.
+	// Once begun it is finished: no process would know of a row that was taken by a call that was cut off.
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeTimeout)
 	defer cancel()
 	sent := m.elapsed()
@@ -263,7 +263,7 @@ const buryFor = 10 * time.Second
 
 // Bury declares the nodes dead that this process has watched for all of Timeout without seeing a heartbeat, and returns them. A
 // node whose row is locked is left to the next time, and keeps no other from being buried. A member that has no
-// lease buries nobody. It also cleans up what dead instances have left in QRTZ_HEARTBEAT.
+// lease buries no node. It also cleans up what dead instances have left in QRTZ_HEARTBEAT.
 func (m *Member) Bury(ctx context.Context) ([]Node, error) {
 	v, err := m.read(ctx, m.store)
 	if err != nil || !m.Holds(v.Me.Instance) {
@@ -287,7 +287,7 @@ func (m *Member) Bury(ctx context.Context) ([]Node, error) {
 	if err := errors.Join(failed...); err != nil && !waitsForLock(ctx, err) {
 		return dead, err
 	} else if err != nil {
-		m.cfg.Log.Warn().Err(err).Msg("left to the next pass: somebody holds a lock")
+		m.cfg.Log.Warn().Err(err).Msg("left to the next pass: another transaction holds a lock")
 	}
 	return dead, nil
 }

@@ -15,7 +15,7 @@ func whoAmI() identity { return identity{pid: int64(os.Getpid()), known: true} }
 // processLives tells whether a process of this machine is there.
 func processLives(pid int64) bool {
 	if pid < 1 || pid > 1<<31-1 {
-		return true // that is no process: somebody wrote it there
+		return true // that is no process: a person wrote it there
 	}
 	err := syscall.Kill(int(pid), 0)
 	return !errors.Is(err, syscall.ESRCH)

@@ -15,7 +15,7 @@ import (
 )
 
 // Store reads and writes the nodes of one app. Its writes leave SWITCHED_AT alone, save Switch: the server stamps it when
-// somebody changes a row. Each is a statement of its own: it holds no lock while this process could
+// a person changes a row. Each is a statement of its own: it holds no lock while this process could
 // stop talking. One that meets a locked row fails with the server's lock wait timeout.
 type Store struct {
 	db  schema.Tables
@@ -32,7 +32,7 @@ type row struct {
 	Now          int64          `db:"NOW_MICROS"`
 	AppState     string         `db:"APP_STATE"`
 	AppSwitched  sql.NullInt64  `db:"APP_SWITCHED"`
-	HostIP       sql.NullString `db:"HOST_IP"`
+	NodeID       sql.NullString `db:"HOST_IP"`
 	HostName     sql.NullString `db:"HOST_NAME"`
 	State        sql.NullString `db:"STATE"`
 	StoppedByApp sql.NullInt64  `db:"STOPPED_BY_APP"`
@@ -49,7 +49,7 @@ type row struct {
 	PIDNamespace sql.NullInt64  `db:"PID_NAMESPACE"`
 	ProcessStart sql.NullInt64  `db:"PROCESS_START"`
 	BeatApp      sql.NullString `db:"BEAT_APP"`
-	BeatHostIP   sql.NullString `db:"BEAT_HOST_IP"`
+	BeatNodeID   sql.NullString `db:"BEAT_HOST_IP"`
 	Beats        sql.NullInt64  `db:"BEATS"`
 	BeatAt       sql.NullInt64  `db:"BEAT_AT"`
 }
@@ -71,11 +71,11 @@ func (s *Store) Read(ctx context.Context) (View, error) {
 		return View{}, fmt.Errorf("read nodes: %w", err)
 	}
 	if len(rows) == 0 {
-		return View{}, fmt.Errorf("read nodes: %sAPP has no row for app %q; somebody deleted it", s.db.Prefix, s.app)
+		return View{}, fmt.Errorf("read nodes: %sAPP has no row for app %q; it was deleted", s.db.Prefix, s.app)
 	}
 	v := View{At: time.UnixMicro(rows[0].Now), AppOn: rows[0].AppState == "Y", AppSwitchedAt: fromMillis(rows[0].AppSwitched)}
 	for _, r := range rows {
-		if r.HostIP.Valid { // else it is an app without nodes
+		if r.NodeID.Valid { // else it is an app without nodes
 			v.Nodes = append(v.Nodes, r.node(s.app))
 		}
 	}
@@ -84,17 +84,17 @@ func (s *Store) Read(ctx context.Context) (View, error) {
 
 func (r *row) node(app string) Node {
 	n := Node{
-		ID: r.HostIP.String, HostName: r.HostName.String, On: r.State.String == "Y", StoppedByApp: r.StoppedByApp.Int64 != 0,
+		ID: r.NodeID.String, HostName: r.HostName.String, On: r.State.String == "Y", StoppedByApp: r.StoppedByApp.Int64 != 0,
 		Instance: r.Instance.Int64, SwitchedAt: fromMillis(r.Switched),
 		OffSince: fromMillis(r.OffSince), OffSeenAt: fromMillis(r.OffSeenAt),
-		AppOffSince: fromMillis(r.AppOffSince), AppOffSeenAt: fromMillis(r.AppOffSeenAt), seed: seedOf(r.HostIP.String),
+		AppOffSince: fromMillis(r.AppOffSince), AppOffSeenAt: fromMillis(r.AppOffSeenAt), seed: seedOf(r.NodeID.String),
 		process: identity{
 			bootID: r.BootID.String, namespace: r.PIDNamespace.Int64, pid: r.ProcessID.Int64, start: r.ProcessStart.Int64, known: r.ProcessStart.Valid,
 		},
 		Heartbeat: fromMillis(r.HeartbeatAt), pulse: pulse{count: r.HeartbeatAt.Int64},
 	}
-	// Only its own heartbeat counts, not that of a row which somebody has copied.
-	if r.Beats.Valid && sameID(r.BeatApp.String, app) && sameID(r.BeatHostIP.String, n.ID) {
+	// Only its own heartbeat counts, not that of a row which a person has copied.
+	if r.Beats.Valid && sameID(r.BeatApp.String, app) && sameID(r.BeatNodeID.String, n.ID) {
 		n.Heartbeat, n.pulse = fromMillis(r.BeatAt), pulse{count: r.Beats.Int64, row: true}
 	}
 	// A node of version 1.3, or a row edited by SQL, has no readable list: it handles nothing.
@@ -190,7 +190,7 @@ func (s *Store) Sees(ctx context.Context, instance int64) (bool, error) {
 	return n > 0, nil
 }
 
-// Beat writes the heartbeat of an instance: a row that nobody else writes. Whether it is there, and the node still the
+// Beat writes the heartbeat of an instance: a row that no other process writes. Whether it is there, and the node still the
 // instance's, Read tells.
 func (s *Store) Beat(ctx context.Context, instance, beats int64, skew time.Duration) error {
 	if err := s.exec(ctx, beatSQL, beats, skew.Milliseconds(), instance); err != nil {
@@ -349,7 +349,7 @@ const (
 	switchSQL = `UPDATE QRTZ_NODE SET STATE = IF(?, 'Y', 'N'), STOPPED_BY_APP = 0 WHERE APPLICATION = ? AND HOST_IP = ?`
 )
 
-// Switch switches a node on or off in the caller's transaction, and tells whether it was on before. Whoever switches a node
+// Switch switches a node on or off in the caller's transaction, and tells whether it was on before. To switch a node
 // by its id takes it from its app's hands: one that the app has stopped, and that is switched off, stays off when the app is
 // on again. The server stamps SWITCHED_AT if anything changes.
 func (s *Store) Switch(ctx context.Context, tx *sqlx.Tx, id string, on bool) (was bool, err error) {

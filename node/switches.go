@@ -46,7 +46,7 @@ func (v *View) OffSince(class string) time.Time {
 func (v *View) PassingOver() bool { return v.AppOn && v.Me.On && !v.Me.passedOver() }
 
 // TimeOff is a time in which something was off. From From until Seen it was so for certain. Seen is Until, unless for longer
-// than nodes go without looking nobody saw it before it was switched on for good: then it may have been on and off again in
+// than nodes go without looking no node saw it before it was switched on for good: then it may have been on and off again in
 // between, of which the switch tells nothing.
 type TimeOff struct{ From, Seen, Until time.Time }
 
@@ -123,7 +123,7 @@ type seenOff struct{ since, at time.Time }
 func (s seenOff) sees() bool { return !s.at.IsZero() }
 
 // sawOff tells what this node sees of its own switch and of its app's; zero for what is on. What was switched since it was
-// noted has been on meanwhile, though nobody here saw it: it is off since the later switch, and what was due before is owed.
+// noted has been on meanwhile, though this node did not see it: it is off since the later switch, and what was due before is owed.
 func (v *View) sawOff() (own, app seenOff) {
 	if !v.Me.switchedOn() {
 		own = seenOff{later(orBeginning(v.Me.SwitchedAt), v.Me.OffSince), v.At}

@@ -232,7 +232,7 @@ func TestOurOwnWritesAreNotSwitches(t *testing.T) {
 		require.True(t, taken)
 	}
 	ours()
-	assert.False(t, readRow(t, db, "n").Switched.Valid, "nobody has switched it yet")
+	assert.False(t, readRow(t, db, "n").Switched.Valid, "no person has switched it yet")
 	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'N'`)
 	run(t, db, `UPDATE QRTZ_NODE SET STATE = 'Y'`)
 	stamped := readRow(t, db, "n").Switched
@@ -336,7 +336,7 @@ func TestWhatANodePassesOverWhenItIsOnAgain(t *testing.T) {
 	assert.Equal(t, spans{{at(-7), at(-1)}}, passes("shared"), "before that the other one was on")
 	assert.Equal(t, spans{{at(-6), at(-2)}}, passes("both"), "and here after that, too, though it has not passed over")
 	assert.Empty(t, passes("theirs too"))
-	assert.Empty(t, passes("theirs"), "it is dead, but nobody has switched it off: what it did not run is late")
+	assert.Empty(t, passes("theirs"), "it is dead, but not switched off: what it did not run is late")
 
 	me.AppOffSince, me.AppOffSeenAt, v.AppSwitchedAt = at(-8), at(-4), at(-3)
 	assert.Equal(t, spans{{at(-8), at(-3)}}, passes("theirs"), "only while the app was off")

@@ -14,7 +14,7 @@ type Node struct {
 	StoppedByApp bool      // off because the app is, not by an operator
 	Instance     int64     // 0: left the cluster, or was declared dead
 	Heartbeat    time.Time // as it says by the database's clock, for people; zero: never, or left
-	SwitchedAt   time.Time // when somebody last changed its row by SQL
+	SwitchedAt   time.Time // when a person last changed its row by SQL
 	OffSince     time.Time // when it was switched off, if it has seen that and not yet passed over what was due; zero otherwise
 	OffSeenAt    time.Time // when it last saw itself off; zero: never, or it has passed over
 	AppOffSince  time.Time // when its app was switched off, likewise
@@ -44,7 +44,7 @@ type View struct {
 	fresh   time.Duration // a node is not made owner when it has been silent for longer
 }
 
-// alive tells whether a node counts as alive. One that nobody has seen send a heartbeat, and that says nonsense of its last
+// alive tells whether a node counts as alive. One that was never seen to send a heartbeat, and that says nonsense of its last
 // one, does not; that it is dead is not said with it (dead).
 func (v *View) alive(n *Node) bool {
 	return n.Instance != 0 && !n.doubted && n.watched <= v.timeout

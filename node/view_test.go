@@ -178,7 +178,7 @@ func TestClasses(t *testing.T) {
 	assert.Equal(t, []string{"b", "mine", "shared"}, v.ClassesClaimed())
 	assert.Equal(t, []string{"a", "b", "mine", "passing over", "shared"}, v.ClassesHandled())
 	assert.Equal(t, []string{"a"}, v.ClassesOff())
-	for class, handled := range map[string]bool{"a": true, "b": true, "mine": true, "dead": false, "nobody's": false} {
+	for class, handled := range map[string]bool{"a": true, "b": true, "mine": true, "dead": false, "no node's": false} {
 		assert.Equal(t, handled, v.Handles(class), class)
 	}
 

@@ -42,7 +42,7 @@ type sighting struct {
 const clockSlack = 2 * time.Second
 
 // look notes what has just been read, at a moment by the monotonic clock, and says of each node how long it has been silent.
-// A watcher that was itself cut off, and is back, begins to watch anew: after an outage every heartbeat is old.
+// A watcher that was itself cut off, and is back, begins to watch again: after an outage every heartbeat is old.
 func (w *watch) look(at time.Time, database time.Time, nodes []Node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

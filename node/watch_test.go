@@ -132,7 +132,7 @@ func TestANodeOfTheReleaseBefore(t *testing.T) {
 	assert.True(t, dead)
 }
 
-// Whoever buries a node deletes its heartbeat first. Should its row be locked then, it is no less silent.
+// A node that buries another deletes its heartbeat first. Should its row be locked then, it is no less silent.
 func TestALostHeartbeatIsNoSignOfLife(t *testing.T) {
 	o := observe(0)
 	o.looks(0)

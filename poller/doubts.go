@@ -90,7 +90,7 @@ func (d *doubts) resolve(ctx context.Context, stores stores) (executes []int64, 
 	return executes, nil
 }
 
-// resolve returns what is left to be done: all of it after an error, else what somebody has locked.
+// resolve returns what is left to be done: all of it after an error, else what another transaction has locked.
 func (d *doubt) resolve(ctx context.Context, stores stores) (left *doubt, err error) {
 	left = &doubt{who: d.who}
 	switch {

@@ -81,7 +81,7 @@ func (l *launcher) group(runs []run.Run) []*launch {
 	return groups
 }
 
-// chain has a start wait for the one before it. A further attempt of an old fire waits for nobody: what is due later may
+// chain has a start wait for the one before it. A further attempt of an old fire waits for none: what is due later may
 // yet be handed back.
 func (l *launcher) chain(s *start) {
 	before := l.latest[s.run.ExecuteID]
@@ -96,7 +96,7 @@ func (l *launcher) chain(s *start) {
 }
 
 // startDue starts what is due and sets the timer for what is not. The clock decides, not the timer: it may
-// have been measured anew since the timer was set.
+// have been measured again since the timer was set.
 func (l *launcher) startDue() {
 	for !l.stopped && len(l.held) > 0 {
 		if early := l.held[0].at.Sub(l.now()); early > 0 {
@@ -126,7 +126,7 @@ func (l *launcher) begin(s *start) {
 	if s.after != nil {
 		<-s.after
 	}
-	at := later(l.now(), s.run.FireTime) // measured anew since it was due, the clock may be further behind the database's
+	at := later(l.now(), s.run.FireTime) // measured again since it was due, the clock may be further behind the database's
 	close(s.begun)
 	l.forget(s)
 	l.run(s.run, at)

@@ -41,7 +41,7 @@ type fakeStore struct {
 	fresh    []int64 // without a next fire
 	lost     map[int64]bool
 	claims   []claimed
-	repaired []execute.Move
+	moved    []execute.Move
 	handed   []int64
 	pending  []run.PendingRun
 	looks    []execute.Look
@@ -163,10 +163,10 @@ func (s *fakeStore) Claim(ctx context.Context, who node.Instance, moves []execut
 
 func (s *fakeStore) Move(_ context.Context, who node.Instance, _ execute.State, moves []execute.Move) (execute.Applied, error) {
 	defer s.mu.Unlock()
-	if err := s.call("Repair"); err != nil {
+	if err := s.call("Move"); err != nil {
 		return execute.Applied{}, err
 	}
-	s.repaired = append(s.repaired, moves...)
+	s.moved = append(s.moved, moves...)
 	return s.move(who, moves), nil
 }
 

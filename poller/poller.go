@@ -93,7 +93,7 @@ type Config struct {
 	Unhandled func(class string)
 
 	// Claimed is told of runs before they start, and Skipped of fires for which an overlap rule left no room. They must
-	// not block; nil tells nobody.
+	// not block; nil is allowed.
 	Claimed func([]run.Run)
 	Skipped func([]run.SkippedFire)
 

@@ -125,7 +125,7 @@ func TestStoppingHandsBackWhatHasNotStarted(t *testing.T) {
 		b.stop()
 		require.Len(b.t, b.store.handed, 250)
 		require.NotContains(b.t, b.store.handed, b.begun()[0].ID)
-		require.Equal(b.t, 599, b.pool.Free(), "what runs goes on")
+		require.Equal(b.t, 599, b.pool.Free(), "running jobs continue")
 		rest(time.Hour)
 		require.Len(b.t, b.begun(), 1)
 		close(b.hold)

@@ -154,7 +154,7 @@ func (r *Results) flush(ctx context.Context) (wrote bool, err error) {
 	for left := r.left(); left > 0; {
 		batch := r.take()
 		if len(batch) == 0 {
-			break // somebody else flushes, too
+			break // another goroutine flushes too
 		}
 		left -= len(batch)
 		done, err := r.write(ctx, batch)

@@ -201,7 +201,7 @@ func TestALockedRowDelaysOnlyItsOwnResult(t *testing.T) {
 		require.Less(t, calls, 30, "tried now and then")
 		add(r, 4, 1)
 		rest(flushEvery)
-		require.Equal(t, []int64{1, 3, 4}, w.written(), "others go on")
+		require.Equal(t, []int64{1, 3, 4}, w.written(), "others continue")
 		require.Equal(t, 1, strings.Count(log.String(), "another transaction holds"), "logged once")
 		w.lock()
 		rest(lockedMost)

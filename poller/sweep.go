@@ -108,11 +108,11 @@ func (p *Poller) passOverTimesOff(ctx context.Context) error {
 	return nil
 }
 
-// unseenOff is the message of fires that are passed over though nobody can say that they were due in a time off.
+// unseenOff is the message of fires that are passed over though no node can say that they were due in a time off.
 const unseenOff = "passed over: the app, or its nodes, may have been on in between, but no node has seen it"
 
 // passOver moves the executes of a class on whose fires lie in a time off, and those that have come so far by their
-// misfire policy. It is not done if somebody else is at it, too.
+// misfire policy. It is not done if another goroutine does it already.
 func (p *Poller) passOver(ctx context.Context, class string, off node.TimeOff) (done bool, err error) {
 	for {
 		rows, err := p.executes.Overdue(ctx, execute.Executing, []string{class}, time.UnixMilli(1), off.Until.Add(-time.Millisecond), maxSwept)

@@ -111,8 +111,8 @@ func TestOnAgainPassesOverBeforeItClaims(t *testing.T) {
 		rest(12 * time.Second)
 		b.swept()
 		require.Equal(b.t, 1, b.cluster.passedOver)
-		require.Len(b.t, b.store.repaired, 1)
-		require.Empty(b.t, b.store.repaired[0].Runs, "not a misfire")
+		require.Len(b.t, b.store.moved, 1)
+		require.Empty(b.t, b.store.moved[0].Runs, "not a misfire")
 		require.Equal(b.t, since.UnixMilli(), b.store.rows[1].Next.UnixMilli(), "fires count from then on")
 		require.Zero(b.t, b.calls("Claim"))
 		_, planned := b.plan.earliestOfAll()
@@ -133,13 +133,13 @@ func TestOnAgainOwesWhatWasDueBeforeItWasOff(t *testing.T) {
 		b.cluster.offSince, b.cluster.onAgainAt = now.Add(2*time.Second), now.Add(10*time.Second)
 		rest(12 * time.Second)
 		b.swept()
-		require.Len(b.t, b.store.repaired, 2)
+		require.Len(b.t, b.store.moved, 2)
 		var counts []int64
-		for _, r := range b.store.repaired[0].Runs {
+		for _, r := range b.store.moved[0].Runs {
 			counts = append(counts, r.Count)
 		}
 		require.Equal(b.t, []int64{1, 1}, counts, "two fires: one is skipped, one still runs")
-		require.Empty(b.t, b.store.repaired[1].Runs, "the others were due while it was off")
+		require.Empty(b.t, b.store.moved[1].Runs, "the others were due while it was off")
 		require.Equal(b.t, now.Add(10*time.Second), b.store.rows[1].Next)
 	})
 }
@@ -150,10 +150,10 @@ func TestOnAgainPutsOnRecordWhatNobodySawOff(t *testing.T) {
 		b.cluster.offSince, b.cluster.offSeen, b.cluster.onAgainAt = now, now.Add(3*time.Second), now.Add(10*time.Second)
 		rest(12 * time.Second)
 		b.swept()
-		require.Len(b.t, b.store.repaired, 2)
-		require.Empty(b.t, b.store.repaired[0].Runs, "these were due while it was off")
-		require.Len(b.t, b.store.repaired[1].Runs, 1)
-		left := b.store.repaired[1].Runs[0]
+		require.Len(b.t, b.store.moved, 2)
+		require.Empty(b.t, b.store.moved[0].Runs, "these were due while it was off")
+		require.Len(b.t, b.store.moved[1].Runs, 1)
+		left := b.store.moved[1].Runs[0]
 		require.Equal(b.t, run.NewRun{
 			State: run.Skipped, FireTime: now.Add(3 * time.Second), LastFire: now.Add(9 * time.Second), Count: 7, Message: unseenOff,
 		}, left)
@@ -166,7 +166,7 @@ func TestOnAgainLeavesAloneWhatOthersRanMeanwhile(t *testing.T) {
 		b.put(every(1, time.Second, now))
 		b.cluster.onAgainAt, b.cluster.elsewhere = now.Add(10*time.Second), true
 		b.swept()
-		require.Empty(b.t, b.store.repaired)
+		require.Empty(b.t, b.store.moved)
 		require.Equal(b.t, 1, b.cluster.passedOver)
 	})
 }
@@ -187,7 +187,7 @@ func TestPassingOverThatMovesNothingIsTriedAgainLater(t *testing.T) {
 		b.store.lost[1] = true // for instance because this instance was buried
 		b.cluster.onAgainAt = now.Add(10 * time.Second)
 		b.swept()
-		require.Equal(b.t, 1, b.calls("Repair"))
+		require.Equal(b.t, 1, b.calls("Move"))
 		require.Zero(b.t, b.cluster.passedOver)
 	})
 }

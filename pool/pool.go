@@ -13,7 +13,7 @@ type Pool struct {
 	size  int
 	taken int           // slots reserved or running
 	freed chan struct{} // tells one waiter that a slot came free
-	idle  chan struct{} // closed when nothing is taken; nil while nobody waits for that
+	idle  chan struct{} // closed when nothing is taken; nil while no goroutine waits for that
 }
 
 // New returns a pool of size slots; size must be positive.

@@ -87,7 +87,7 @@ func TestFreedWakesWhoWaits(t *testing.T) {
 	}
 }
 
-// Nobody is listening while several slots come free: none of them may block, and one word is kept.
+// No goroutine is listening while several slots come free: none of them may block, and one word is kept.
 func TestFreedNeverBlocks(t *testing.T) {
 	p := pool.New(3)
 	p.Reserve(3)

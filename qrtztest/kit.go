@@ -1,4 +1,4 @@
-// Package qrtztest drives a scheduler by hand, for tests of programs that use qrtz: time passes when the test says so,
+// Package qrtztest drives a scheduler step by step, for tests of programs that use qrtz: time passes when the test says so,
 // and what is due runs at once, in order, in the test's goroutine.
 //
 //	kit := qrtztest.New(t, db, qrtz.Config{App: "billing"}, func(s *qrtz.Scheduler) {
@@ -36,7 +36,7 @@ type Kit struct {
 
 	tb    testing.TB
 	clock *clock
-	node  *qrtz.Manual // nil while nobody runs
+	node  *qrtz.Manual // nil while no node runs
 	told  []qrtz.Event
 }
 

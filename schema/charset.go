@@ -29,7 +29,7 @@ func safeCharset(charset string) error {
 	return nil
 }
 
-// SafeNow is Now, for sessions that somebody else has set up: it returns an *UnsafeCharsetError if a quote
+// SafeNow is Now, for sessions that others have set up: it returns an *UnsafeCharsetError if a quote
 // can hide in the character set of q's session.
 func SafeNow(ctx context.Context, q sqlx.QueryerContext) (time.Time, error) {
 	var row struct {

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// WriteEach writes rows of a table by primary key, in one statement if it can. Rows that somebody else has locked are
+// WriteEach writes rows of a table by primary key, in one statement if it can. Rows that another transaction has locked are
 // left as they are and returned; rows whose own values the server refuses are named in the error, and the others are
 // written all the same.
 func (t Tables) WriteEach(ctx context.Context, table string, ids []int64, write func(ids []int64) error) (locked []int64, err error) {
@@ -39,7 +39,7 @@ func (t Tables) writeHalves(ctx context.Context, table string, ids []int64, writ
 	return append(some, more...), errors.Join(err, err2)
 }
 
-// writeUnlocked writes those of the rows that nobody has locked. A server that cannot tell which they are is asked to
+// writeUnlocked writes those of the rows that no other transaction has locked. A server that cannot tell which they are is asked to
 // write fewer and fewer of them.
 func (t Tables) writeUnlocked(ctx context.Context, table string, ids []int64, write func(ids []int64) error) (locked []int64, err error) {
 	if len(ids) == 1 {

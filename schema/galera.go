@@ -24,7 +24,7 @@ const (
 	unlockSQL   = `DELETE FROM QRTZ_SCHEMA WHERE VERSION = ? AND NAME = ?`
 )
 
-// lockMigrations waits, on a Galera cluster, until nobody else migrates, and then keeps others from it. It needs QRTZ_SCHEMA.
+// lockMigrations waits, on a Galera cluster, until no other session migrates, and then keeps others from it. It needs QRTZ_SCHEMA.
 func lockMigrations(ctx context.Context, conn *sql.Conn, prefix Prefix) (end func(), err error) {
 	galera, err := OnGalera(ctx, conn)
 	if err != nil || !galera {
@@ -59,7 +59,7 @@ func lockMigrations(ctx context.Context, conn *sql.Conn, prefix Prefix) (end fun
 	}
 }
 
-// tryLock returns who holds the lock; nobody if its holder has just finished.
+// tryLock returns the session that holds the lock; none if its holder has just finished.
 func tryLock(ctx context.Context, conn *sql.Conn, prefix Prefix, me string) (holder string, err error) {
 	if _, err := conn.ExecContext(ctx, prefix.SQL(lockSQL), lockVersion, me); err != nil && !Retryable(err) {
 		return "", err

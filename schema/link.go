@@ -103,7 +103,7 @@ func (c *link) idleLimit() (begin, end string) {
 
 const (
 	lockWait       = 1  // seconds that a statement waits for a row
-	tableWait      = 5  // seconds that it waits for a table that somebody alters
+	tableWait      = 5  // seconds that it waits for a table that is being altered
 	statementLimit = 10 // seconds that it may take
 )
 

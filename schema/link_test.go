@@ -181,7 +181,7 @@ func (h *hole) Write(b []byte) (int, error) {
 func (h *hole) Read(b []byte) (int, error) {
 	n, err := h.Conn.Read(b)
 	if err != nil && h.at.Load() != "" {
-		<-h.closed // the server has ended the session, but nobody here learns it
+		<-h.closed // the server has ended the session, but this process does not learn it
 	}
 	return n, err
 }

@@ -14,7 +14,7 @@ import (
 // The migrations are plain SQL, numbered, and written so that each statement can be run twice: CREATE
 // says IF NOT EXISTS, data is only filled in where it is missing, and "column exists already" and its
 // like are no errors. That, not a lock, makes it safe for several nodes to migrate at once and for one
-// to go on where another was killed: DDL of MySQL and MariaDB is atomic statement by statement only,
+// to continue where another was killed: DDL of MySQL and MariaDB is atomic statement by statement only,
 // and GET_LOCK does not reach across the nodes of a Galera cluster (see galera.go for those).
 //
 //go:embed migrations/*.sql

@@ -193,7 +193,7 @@ func TestVersion13InsertsBesideOurs(t *testing.T) {
 	assert.Equal(t, "'8' '7' 'FIRE_ONCE'", one(t, db, `SELECT ID, PID, MISFIRE FROM QRTZ_EXECUTE`))
 
 	exec(t, db, `INSERT INTO QRTZ_JOB (APPLICATION, JOB_CLASS) VALUES ('x', 'ours')`)
-	assert.Equal(t, "'1' 'INIT'", one(t, db, `SELECT ID > 7, STATE FROM QRTZ_JOB WHERE JOB_CLASS = 'ours'`), "our ids go on after theirs")
+	assert.Equal(t, "'1' 'INIT'", one(t, db, `SELECT ID > 7, STATE FROM QRTZ_JOB WHERE JOB_CLASS = 'ours'`), "our ids continue after theirs")
 }
 
 func TestUpRefusesUnknownStatesAndChangesNothing(t *testing.T) {

@@ -135,7 +135,7 @@ func TestRowsThatBreakARuleAreMended(t *testing.T) {
 	assert.Equal(t, "'0' '100000000000'", one(t, db, `SELECT START_TIME, END_TIME FROM QRTZ_EXECUTE WHERE ID = 3`))
 	assert.Equal(t, "'0' NULL", one(t, db, `SELECT REPEAT_INTERVAL, NEXT_FIRE_TIME FROM QRTZ_EXECUTE WHERE ID = 4`))
 	assert.Equal(t, "'0' '1' '0' '1' '0' '100'", one(t, db, `SELECT AVAILABLE_AT, ATTEMPT, FENCE, FIRE_COUNT, RECOVERIES, PROGRESS FROM QRTZ_RUN`))
-	assert.Equal(t, changed, one(t, db, `SELECT SWITCHED_AT, (SELECT MAX(CHANGED_AT) FROM QRTZ_EXECUTE) FROM QRTZ_NODE`), "nobody switched or changed anything")
+	assert.Equal(t, changed, one(t, db, `SELECT SWITCHED_AT, (SELECT MAX(CHANGED_AT) FROM QRTZ_EXECUTE) FROM QRTZ_NODE`), "no person switched or changed anything")
 
 	fresh := testdb.New(t)
 	up(t, fresh, schema.DefaultPrefix)

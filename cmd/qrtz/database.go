@@ -48,7 +48,7 @@ func (g *global) with(ctx context.Context, run func(*database) error) (err error
 	return run(d)
 }
 
-// onTables runs a command on tables that are up to date. On the private server, where nobody else would, it makes them so.
+// onTables runs a command on tables that are up to date. On the private server, where no operator would, it makes them so.
 func (g *global) onTables(ctx context.Context, run func(d *database, s *admin.Store) error) error {
 	return g.with(ctx, func(d *database) error {
 		db, err := d.pool(2)

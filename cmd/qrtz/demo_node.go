@@ -71,7 +71,7 @@ func (d *demo) waitMet(ctx context.Context, n int) error {
 	})
 }
 
-// unexpectedEnd is an error if a node has ended that nobody stopped.
+// unexpectedEnd is an error if a node has ended that was not stopped.
 func (d *demo) unexpectedEnd() error {
 	for _, n := range d.nodes {
 		if n.process != nil && !n.process.Running() {

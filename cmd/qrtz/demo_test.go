@@ -110,7 +110,7 @@ func dropDemo(t *testing.T, cfg *mysql.Config, out string) {
 	require.NoError(t, err)
 }
 
-// gone tells whether a process has ended; nobody may have reaped it.
+// gone tells whether a process has ended; it may not have been reaped.
 func gone(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err != nil && syscall.Kill(pid, 0) != nil || strings.Contains(string(stat), ") Z ")

@@ -39,7 +39,7 @@ func newNodeRun(g *global) *cobra.Command {
 		Use:   "run --app APP",
 		Short: "Run a node with the built-in classes http, sql, noop and sleep",
 		Long: `Run a node of an app with the built-in classes http, sql, noop and sleep, and shell if
---allow-shell is given. Then anybody who can write to QRTZ_JOB can run commands as this user.
+--allow-shell is given. Then anyone who can write to QRTZ_JOB can run commands as this user.
 
 The first SIGINT or SIGTERM drains: the node starts nothing new, and running jobs may finish
 within --drain. A second one quits at once.`,
@@ -99,7 +99,7 @@ func (o *nodeRunOptions) runOn(ctx context.Context, d *database, log zerolog.Log
 	if err != nil {
 		return err
 	}
-	if d.private { // nobody else would
+	if d.private { // no operator would
 		if _, err := schema.Up(ctx, engine, d.prefix); err != nil {
 			return err
 		}

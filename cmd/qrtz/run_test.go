@@ -27,7 +27,7 @@ func TestRunsAreListedAndShown(t *testing.T) {
 	assert.Contains(t, s.fails(1, "run", "show", "7"), "there is no run 7")
 }
 
-// A list that may go on says how, on stderr: what is on stdout stays a table, or JSON.
+// A list that may have more says how, on stderr: what is on stdout stays a table, or JSON.
 func TestALongListIsReadInParts(t *testing.T) {
 	s := newSite(t)
 	s.exec(`INSERT INTO QRTZ_RUN (ID, APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, AVAILABLE_AT, STATE) VALUES (1, 'a', 1, 11, 1700000001000, 1700000001000, 'FAILED'),

@@ -155,7 +155,7 @@ func (f *Tables) Within(do func(tx *sqlx.Tx) error) {
 	require.NoError(f.T, schema.InTx(f.T.Context(), f.DB, do))
 }
 
-// Holding keeps a transaction open that has carried out a statement, as somebody else's. What it returns ends it.
+// Holding keeps a transaction open that has carried out a statement, as another client's. What it returns ends it.
 func (f *Tables) Holding(statement string, args ...any) (end func()) {
 	f.T.Helper()
 	tx, err := f.BeginTxx(context.Background(), nil)

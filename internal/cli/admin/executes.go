@@ -167,7 +167,7 @@ func (s *Store) executesByTime(f ExecuteFilter) reader[Execute] {
 	}
 }
 
-// appsOfExecutes are the apps to look for: those there are, or the one asked for, and NULL for what nobody has adopted yet.
+// appsOfExecutes are the apps to look for: those there are, or the one asked for, and NULL for what no node has adopted yet.
 func (s *Store) appsOfExecutes(ctx context.Context, app string) ([]sql.NullString, error) {
 	if app == "" {
 		return s.appsIn(ctx, "QRTZ_EXECUTE")

@@ -64,7 +64,7 @@ func TestShellIsKilledWithAllItsChildren(t *testing.T) {
 	assert.Eventually(t, func() bool { return gone(pid) }, 5*time.Second, 5*time.Millisecond, "the child of the shell")
 }
 
-// gone tells whether a process has ended; nobody may have reaped it.
+// gone tells whether a process has ended; it may not have been reaped.
 func gone(pid int) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 // Options say what a worker may do.
 type Options struct {
-	// AllowShell registers the class shell: whoever can write QRTZ_JOB can then run any command here.
+	// AllowShell registers the class shell: everyone who can write QRTZ_JOB can then run any command here.
 	AllowShell bool
 }
 

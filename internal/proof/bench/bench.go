@@ -21,7 +21,7 @@ type Options struct {
 	Parts    []string  // some of Parts; empty for all
 	Quick    bool      // rougher, in a quarter of the time
 	Workers  int       // of each node under heavy load
-	Progress io.Writer // is told what goes on
+	Progress io.Writer // is told what happens
 }
 
 // extent is how much is measured.

@@ -29,7 +29,7 @@ type CompareOptions struct {
 	Base, Head Program
 	Rounds     int       // each measures both programs, in turns; at least one
 	Loads      int       // rounds that also look for the load that is kept up with, which takes minutes
-	Progress   io.Writer // is told what goes on
+	Progress   io.Writer // is told what happens
 }
 
 // Comparison is what both programs took, or reached, in each round, for one thing that was measured.
@@ -59,7 +59,7 @@ const (
 	comparedWorkers = 2000   // of each node
 )
 
-// comparison is a comparison that goes on.
+// comparison is a comparison under way.
 type comparison struct {
 	*site
 	CompareOptions

@@ -13,7 +13,7 @@ import (
 )
 
 // line is a way to the server that takes its time: a socket that passes everything on, each way half a delay later.
-// It listens beside the server's own socket, where nobody else can reach it.
+// It listens beside the server's own socket, where no other machine can reach it.
 type line struct {
 	listener net.Listener
 	upstream string        // the server's socket

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// freeze and thaw are signals that stop a process and let it go on.
+// freeze and thaw are signals that stop a process and let it continue.
 var freeze, thaw os.Signal = syscall.SIGSTOP, syscall.SIGCONT
 
 // ownTime is the processor time of this process.

@@ -37,7 +37,7 @@ type Options struct {
 	// mentions. What it says of runs without a schedule is ignored: nothing identifies them.
 	//
 	// Record is called once the snapshot has been taken, so that it knows of every start that the
-	// snapshot shows; what it knows of later ones is not held against anybody.
+	// snapshot shows; what it knows of later ones is not held against it.
 	Record      func() ([]Start, error)
 	RecordTable string
 }
@@ -60,7 +60,7 @@ type Start struct {
 //
 // Each execute is checked as far back as its stored schedule is known to have applied: a fixed rate
 // from its START_TIME, a cron schedule from its START_TIME or creation, either from the last change
-// by hand; and as far on as it was active: to its end, or to when it was paused.
+// by SQL; and as far on as it was active: to its end, or to when it was paused.
 func Run(ctx context.Context, db *sql.DB, prefix string, opts Options) (Report, error) {
 	a := audit{opts: opts, prefix: schema.Prefix(prefix), lossy: map[int64]bool{}}
 	if err := errors.Join(a.prefix.Validate(), opts.validate()); err != nil {
@@ -191,7 +191,7 @@ func (a *audit) judge(e *executeRow, runs []runRow) {
 			continue // a fire may be claimed a little before its time
 		}
 		a.report.Unscheduled++
-		a.report.note(unscheduled, r.ExecuteID, r.at(), "run %d belongs to no fire of the schedule as it is stored: by hand, or it was changed since", r.ID)
+		a.report.note(unscheduled, r.ExecuteID, r.at(), "run %d belongs to no fire of the schedule as it is stored: asked for, or it was changed since", r.ID)
 	}
 	for i, r := range skips {
 		if r.at().Before(a.opts.From) || r.until().After(a.opts.Until) || skipped[i] <= r.Count {
@@ -293,7 +293,7 @@ func (a *audit) withoutRow(e *executeRow, fire time.Time) {
 	case !behind && a.now.Sub(fire) <= a.opts.LateAfter:
 		a.report.Waiting++
 	case !behind:
-		a.report.add(missing, e.ID, fire, "nobody has claimed it (state %s)", e.State)
+		a.report.add(missing, e.ID, fire, "no node has claimed it (state %s)", e.State)
 	case e.keepsAll() && !e.cleaned(fire, a.now):
 		a.report.add(missing, e.ID, fire, "the schedule has moved on without it (state %s)", e.State)
 	case a.takeStarts(e, fire) > 0:
@@ -338,7 +338,7 @@ func (a *audit) finish() Report {
 		s := starts[0]
 		lossy, stored := a.lossy[key.execute]
 		switch {
-		case !stored: // nobody can say what it owed
+		case !stored: // the tables do not tell what it owed
 		case s.FireTime.Before(a.opts.From), s.FireTime.After(a.opts.Until), s.StartedAt.After(a.now):
 		case lossy:
 			a.report.Unscheduled++

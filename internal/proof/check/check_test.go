@@ -118,7 +118,7 @@ func TestViolationsAreFound(t *testing.T) {
 			record:  []check.Start{start(2, 1.999, "node-1")},
 			want:    func(r check.Report) int { return r.Early }, says: "by its own account",
 		},
-		"no node: nobody has that id": {
+		"no node: no row has that id": {
 			breakIt: []string{`UPDATE QRTZ_RUN SET HOST_IP = 'ghost' WHERE FIRE_TIME = ?`},
 			want:    func(r check.Report) int { return r.NoNode }, says: `"ghost"`,
 		},
@@ -240,7 +240,7 @@ func TestRunsOfNoFireAreNoted(t *testing.T) {
 	w := newWorld(t)
 	w.run(at(2.5), 1, "SUCCEEDED", 0)
 	r := w.check()
-	assert.True(t, r.Ok(), "somebody may have asked for it")
+	assert.True(t, r.Ok(), "a person may have asked for it")
 	assert.Equal(t, 1, r.Unscheduled)
 }
 
@@ -253,7 +253,7 @@ func TestTheAccountMayBeATable(t *testing.T) {
 	table := func(o *check.Options) { o.RecordTable = "DONE" }
 	assert.True(t, w.check(table).Ok())
 	w.exec(`INSERT INTO DONE VALUES (NULL, ?, 1, 'node-1', ?)`, at(2), at(2))
-	assert.True(t, w.check(table).Ok(), "a run by hand belongs to no fire")
+	assert.True(t, w.check(table).Ok(), "a run that was asked for belongs to no fire")
 	w.exec(`INSERT INTO DONE VALUES (1, ?, 1, 'node-2', ?)`, at(2), at(2))
 	assert.Equal(t, 1, w.check(table).Double)
 }

@@ -58,7 +58,7 @@ func (e *executeRow) since(runs []runRow) time.Time {
 	start := time.UnixMilli(max(e.Start, 0))
 	changed, known := e.changedAt()
 	if e.State == stateExecuting && known && claimedBefore(runs, changed) {
-		return later(start, changed) // changed, or resumed, by hand: nobody knows what it was before
+		return later(start, changed) // changed, or resumed, by SQL: what it was before is not known
 	}
 	if e.Kind == string(execute.Simple) {
 		return start
@@ -78,7 +78,7 @@ func (e *executeRow) since(runs []runRow) time.Time {
 }
 
 // startedByDeclaration tells whether START_TIME is about the time at which the execute was added, or later,
-// so that the schedule owes what fires from then on. One long before means "as ever".
+// so that the schedule owes what fires from then on. One long before means that it always was.
 func (e *executeRow) startedByDeclaration(added time.Time) bool {
 	const about = time.Minute
 	return e.Start > 0 && added.Sub(time.UnixMilli(e.Start)) < about

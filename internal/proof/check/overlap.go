@@ -102,7 +102,7 @@ func (a *audit) judgeOverlaps() {
 		for i := 1; i < len(spans); i++ {
 			one, other := spans[i], spans[longest]
 			if shared := earlier(one.end, other.end).Sub(one.start); shared > clockError {
-				a.report.add(overlap, one.execute, one.fire, "%s began at %s, while %s of fire %s went on until %s",
+				a.report.add(overlap, one.execute, one.fire, "%s began at %s, while %s of fire %s ran until %s",
 					one.what, clock(one.start), other.what, clock(other.fire), clock(other.end))
 			}
 			if one.end.After(other.end) {

@@ -18,7 +18,7 @@ type Report struct {
 	Run      int // carried out, or being carried out by a live node
 	Lost     int // claimed by a node that died
 	Skipped  int // recorded as misfires, or skipped by an overlap rule
-	Pending  int // handed back, to be tried again, or left for anybody: to be claimed
+	Pending  int // handed back, to be tried again, or left for any node: to be claimed
 	Waiting  int // due, and no later than Options.LateAfter
 
 	Cancelled int // on request
@@ -27,11 +27,11 @@ type Report struct {
 	Double  int // attempts that were started more than once
 	Missing int // fires with neither a run nor a recorded skip, and runs that no handler did
 	Early   int // starts before their time
-	NoNode  int // runs of a node that nobody knows
+	NoNode  int // runs of a node without a row
 	NoRun   int // starts of handlers without a run on record
 	Overlap int // pairs of runs that went at the same time, of a job whose OVERLAP is SKIP or QUEUE
 
-	Unscheduled int // runs of no fire of the schedule as it is stored; by hand, for example
+	Unscheduled int // runs of no fire of the schedule as it is stored; asked for, for example
 	Unreadable  int // executes whose schedule cannot be read, and so not be checked
 
 	P50, P99, Max time.Duration // how late first attempts started

@@ -79,7 +79,7 @@ const nodesSQL = `SELECT HOST_IP, INSTANCE FROM QRTZ_NODE WHERE APPLICATION = ?`
 
 func (a *audit) readNodes(ctx context.Context, tx *sqlx.Tx) error {
 	var nodes []struct {
-		HostIP   string        `db:"HOST_IP"`
+		NodeID   string        `db:"HOST_IP"`
 		Instance sql.NullInt64 `db:"INSTANCE"`
 	}
 	if err := tx.SelectContext(ctx, &nodes, a.prefix.SQL(nodesSQL), a.opts.App); err != nil {
@@ -87,7 +87,7 @@ func (a *audit) readNodes(ctx context.Context, tx *sqlx.Tx) error {
 	}
 	a.nodes = make(map[string]sql.NullInt64, len(nodes))
 	for _, n := range nodes {
-		a.nodes[n.HostIP] = n.Instance
+		a.nodes[n.NodeID] = n.Instance
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-// Package e2e tests whole processes: qrtz node run on a real server, killed, frozen, cut off and started anew.
+// Package e2e tests whole processes: qrtz node run on a real server, killed, frozen, cut off and started again.
 package e2e
 
 import (

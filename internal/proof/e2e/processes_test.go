@@ -12,7 +12,7 @@ import (
 	"github.com/qrtz-go/qrtz/internal/servers/testdb"
 )
 
-// Three processes, 200 executes at 1 s: one process is killed, one frozen for ten seconds, one started anew.
+// Three processes, 200 executes at 1 s: one process is killed, one frozen for ten seconds, one started again.
 func TestKilledFrozenAndStartedAnew(t *testing.T) {
 	c := newCluster(t, testdb.DSN(t))
 	start := time.Now().Add(2 * time.Second)
@@ -41,7 +41,7 @@ func TestKilledFrozenAndStartedAnew(t *testing.T) {
 	t.Logf("deadlocks and lock waits: %+v", c.innodb().minus(before))
 }
 
-// The database is killed and comes back after a while: no process exits, and all go on.
+// The database is killed and comes back after a while: no process exits, and all continue.
 func TestDatabaseKilledAndRestarted(t *testing.T) {
 	server := testdb.Server(t)
 	root, err := sql.Open("mysql", server.DSN(""))

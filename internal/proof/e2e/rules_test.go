@@ -10,7 +10,7 @@ import (
 	"github.com/qrtz-go/qrtz/internal/servers/testdb"
 )
 
-// naps records when a run began and, half a second later, when it ended. A killed process's statement goes on
+// naps records when a run began and, half a second later, when it ended. A killed process's statement continues
 // in the server until it ends.
 const naps = `{"statement": "INSERT INTO RECORD SELECT :execute_id, :fire_time, :attempt, :node, :now, SLEEP(0.5) * 0 + CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000 AS SIGNED)"}`
 

@@ -14,7 +14,7 @@ import (
 // quick makes a worker notice within three seconds what takes half a minute by default.
 var quick = []string{"--node-timeout", "3s", "--poll", "1s", "--misfire-interval", "1s", "--misfire-after", "20s"}
 
-// noticed is how long it takes until another node starts a dead node's run anew: NodeTimeout, a misfire interval and its
+// noticed is how long it takes until another node starts a dead node's run again: NodeTimeout, a misfire interval and its
 // lateness, a sweep, and what a busy machine takes.
 const noticed = 3*time.Second + 2*time.Second + time.Second + 2*time.Second
 
@@ -55,7 +55,7 @@ func (c *cluster) joined(n int) {
 	})
 }
 
-// A killed process's run is started anew elsewhere if its job asks for recovery, and only recorded if it does not.
+// A killed process's run is started again elsewhere if its job asks for recovery, and only recorded if it does not.
 func TestRunsOfAKilledProcess(t *testing.T) {
 	c := newCluster(t, testdb.DSN(t))
 	workers := map[string]*worker{"n1": c.worker("n1", quick...), "n2": c.worker("n2", quick...)}
@@ -84,7 +84,7 @@ SELECT COUNT(*) FROM QRTZ_RUN A JOIN QRTZ_RUN B ON B.RECOVERS = A.ID
 }
 
 // A process that is frozen for longer than NodeTimeout loses its run to another, cannot write its result when it wakes
-// up, and joins anew.
+// up, and joins again.
 func TestAFrozenProcessCannotWriteItsResult(t *testing.T) {
 	c := newCluster(t, testdb.DSN(t))
 	workers := map[string]*worker{"n1": c.worker("n1", quick...), "n2": c.worker("n2", quick...)}
@@ -98,7 +98,7 @@ func TestAFrozenProcessCannotWriteItsResult(t *testing.T) {
 	})
 	c.wait(2 * time.Second) // until the handler would have ended
 	workers[victim].signal(syscall.SIGCONT)
-	c.eventually("it joins anew", 10*time.Second, func() bool {
+	c.eventually("it joins again", 10*time.Second, func() bool {
 		return c.count(`SELECT COUNT(*) FROM QRTZ_NODE WHERE HOST_IP = ? AND INSTANCE <> ?`, victim, old) == 1
 	})
 	c.eventually("the second attempt ends", 15*time.Second, func() bool {

@@ -10,7 +10,7 @@ import (
 	"github.com/qrtz-go/qrtz"
 )
 
-// The apps whose workers, lines and rows nobody touches: whatever is done to others, they go on as if nothing were wrong.
+// The apps whose workers, lines and rows no fault touches: whatever is done to others, they continue as if nothing were wrong.
 
 // allApps are those under torture and the calm ones.
 func (t *torture) allApps() []*appUnder { return append(t.apps[:len(t.apps):len(t.apps)], t.calmApp) }

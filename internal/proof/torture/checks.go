@@ -74,7 +74,7 @@ const inconsistentSQL = `
 SELECT 'inconsistent' AS WHAT, COALESCE(R.EXECUTE_ID, 0) AS EXECUTE_ID, R.FIRE_TIME AS AT,
        CONCAT('run ', R.ID, ' is ', R.STATE, ', on ', COALESCE(R.HOST_IP, 'none'), ', instance ', COALESCE(R.INSTANCE, 'none'),
               ', claimed ', COALESCE(R.CLAIMED_AT, 'never'), ', finished ', COALESCE(R.FINISHED_AT, 'never'),
-              ', overlap key ', COALESCE(R.OVERLAP_KEY, 'none'), ', job ', COALESCE(J.NAME, 'removed'), ', ', COALESCE(J.OVERLAP, '')) AS DETAIL
+              ', overlap key ', COALESCE(R.OVERLAP_KEY, 'none'), ', job ', COALESCE(J.NAME, 'deleted'), ', ', COALESCE(J.OVERLAP, '')) AS DETAIL
   FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
  WHERE R.STATE = 'RUNNING' AND (R.INSTANCE IS NULL OR R.HOST_IP IS NULL OR R.CLAIMED_AT IS NULL)
     OR R.STATE = 'PENDING' AND (R.INSTANCE IS NOT NULL OR R.FINISHED_AT IS NOT NULL)
@@ -133,7 +133,7 @@ func contradicted(rows []runRow, byRun map[int64][]*account) (found []finding) {
 // outliving is how long a handler may take to end after its run was taken from it, on a busy machine.
 const outliving = 500 * time.Millisecond
 
-// outlived finds handlers that went on, in a process that did not stand still, after their runs had been LOST.
+// outlived finds handlers that continued, in a process that did not stand still, after their runs had been LOST.
 func outlived(rows []runRow, byRun map[int64][]*account, thawed func(*account) time.Time, c *serverClock) (found []finding) {
 	for _, r := range rows {
 		if r.State != "LOST" {
@@ -142,7 +142,7 @@ func outlived(rows []runRow, byRun map[int64][]*account, thawed func(*account) t
 		for _, a := range byRun[r.ID] {
 			from := later(time.UnixMilli(r.FinishedAt.Int64), c.atMost(later(a.startedAt(), thawed(a))))
 			if a.ended && a.Class != stubborn && c.atLeast(a.endedAt).Sub(from) > outliving {
-				found = append(found, r.finding("outlived", "LOST at %s, but its handler went on: %s", clock(time.UnixMilli(r.FinishedAt.Int64)), a))
+				found = append(found, r.finding("outlived", "LOST at %s, but its handler continued: %s", clock(time.UnixMilli(r.FinishedAt.Int64)), a))
 			}
 		}
 	}

@@ -97,7 +97,7 @@ func (c *serverClock) see(at time.Time, offset time.Duration) {
 	}
 }
 
-// around is the least and the most that the database's clock was ahead around a time of ours: while it stepped, nobody knows.
+// around is the least and the most that the database's clock was ahead around a time of ours: while it stepped, that is not known.
 func (c *serverClock) around(at time.Time) (least, most time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,7 +157,7 @@ func (c *serverClock) skipped(theirs time.Time) bool {
 	return false
 }
 
-// twice tells whether a time by the database's clock came twice, or nearly so, because it stepped back: nobody can say which one
+// twice tells whether a time by the database's clock came twice, or nearly so, because it stepped back: it cannot be said which one
 // a stamp means.
 func (c *serverClock) twice(theirs time.Time) bool {
 	c.mu.Lock()

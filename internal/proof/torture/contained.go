@@ -42,8 +42,8 @@ func (t *torture) fencedWell() (found []finding, err error) {
 }
 
 // tardy finds fires that started late though they had no reason to: all of their app's workers were either well all the while,
-// at least one of them, or away all the while, and nobody held a lock that the fire had to wait for. Where the machine itself
-// stood still for long nobody can say.
+// at least one of them, or away all the while, and no transaction held a lock that the fire had to wait for. Where the machine itself
+// stood still for long this cannot be said.
 func (j *judge) tardy(accounts []*account) (found []finding) {
 	t := j.t
 	for _, a := range accounts {

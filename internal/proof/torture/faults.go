@@ -34,7 +34,7 @@ func (t *torture) kill(ctx context.Context, f fault) {
 }
 
 func (t *torture) comeBack(p *process) {
-	t.note("%s-%s is started anew", p.app, p.id)
+	t.note("%s-%s is started again", p.app, p.id)
 	if err := p.start(); err != nil {
 		t.judge.blame("cannot start a worker: %v", err)
 	}
@@ -89,7 +89,7 @@ func (t *torture) upgrade(ctx context.Context, _ fault) {
 	}
 }
 
-// change changes a table while nobody leaves a transaction open: it would wait for that, and everybody for it.
+// change changes a table while no transaction is left open: it would wait for that, and everything else for it.
 func (t *torture) change(ctx context.Context, ddl string) error {
 	t.tables.Lock()
 	defer t.tables.Unlock()
@@ -197,7 +197,7 @@ func (t *torture) delay(ctx context.Context, f fault) {
 		toxic{"delay", "latency", direction, map[string]int{"latency": latency, "jitter": latency / 2}})
 }
 
-// deadLine swallows what is sent: nobody says that the connection is gone.
+// deadLine swallows what is sent: neither side learns that the connection is gone.
 func (t *torture) deadLine(ctx context.Context, f fault) {
 	direction := pick(f.dice, "upstream", "downstream")
 	t.poison(ctx, f, "its line is dead "+direction, toxic{"dead", "timeout", direction, map[string]int{"timeout": 0}})

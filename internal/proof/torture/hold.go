@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The faults that hold locks: a transaction that somebody leaves open.
+// The faults that hold locks: a transaction that is left open.
 
 // lock is what an open transaction of an operator holds.
 type lock struct {
@@ -42,14 +42,14 @@ func (l *locks) onExecute(app string, id int64, from, until time.Time) bool {
 	})
 }
 
-// onSwitches tells whether somebody held the row of an app, or those of the nodes, at some time between two.
+// onSwitches tells whether a fault held the row of an app, or those of the nodes, at some time between two.
 func (l *locks) onSwitches(app string, from, until time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.ContainsFunc(l.all, func(one *lock) bool { return (one.all || one.app == app) && one.span.touch(from, until) })
 }
 
-// onNodes tells whether somebody held the rows of all nodes.
+// onNodes tells whether a fault held the rows of all nodes.
 func (l *locks) onNodes(from, until time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -105,7 +105,7 @@ func (in *instances) fenced(rows []runRow, c *serverClock) (found []finding) {
 // database stands still a claim may take long, and be fenced before it is started.
 const stranding = 5
 
-// stranded finds runs that were neither started nor handed back by an instance that went on claiming others.
+// stranded finds runs that were neither started nor handed back by an instance that continued to claim others.
 func stranded(rows []runRow, byRun map[int64][]*account) (found []finding) {
 	second := func(r runRow) int64 { return max(r.ClaimedAt.Int64, r.Fire) / 1000 }
 	claims := map[int64]map[int64]bool{} // of an instance, the seconds in which it claimed

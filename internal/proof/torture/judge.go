@@ -143,7 +143,7 @@ func (j *judge) passing(ctx context.Context, app string) (ids []int64, err error
 }
 
 // ofReport are the offences in a report, without what is only worth a note. What a schedule owed that was changed several
-// times, nobody can say; nor whether two runs overlapped by stamps of a clock that stepped back between them.
+// times, cannot be said; nor whether two runs overlapped by stamps of a clock that stepped back between them.
 func (j *judge) ofReport(r check.Report, passing []int64) []finding {
 	var found []finding
 	for _, o := range r.Offenders {
@@ -199,7 +199,7 @@ SELECT 'unfinished', COALESCE(EXECUTE_ID, 0), FIRE_TIME,
   FROM QRTZ_RUN WHERE STATE IN ('PENDING', 'RUNNING')
  LIMIT 20`
 
-// unfinished removes the jobs that come and go, and lists what is not over yet.
+// unfinished deletes the jobs that come and go, and lists what is not over yet.
 func (j *judge) unfinished(ctx context.Context) ([]finding, error) {
 	for _, a := range j.t.allApps() {
 		var names []string
@@ -207,10 +207,10 @@ func (j *judge) unfinished(ctx context.Context) ([]finding, error) {
 			return nil, err
 		}
 		for _, name := range names {
-			j.t.removeJob(ctx, a, name)
+			j.t.deleteJob(ctx, a, name)
 		}
 	}
-	var poisoned []int64 // whose rows somebody held when they were to be removed
+	var poisoned []int64 // whose rows were locked when they were to be removed
 	if err := j.db.SelectContext(ctx, &poisoned, `SELECT ID FROM QRTZ_JOB WHERE NAME LIKE '`+poisonPrefix+`%'`); err != nil {
 		return nil, err
 	}

@@ -14,9 +14,9 @@ import (
 )
 
 // What operators and programs do to a cluster in its daily life, besides throwing switches: rows changed by SQL, jobs declared,
-// run, cancelled and deleted by a client. While no server answers they fail, which is noted and is no fault of anybody's.
+// run, cancelled and deleted by a client. While no server answers they fail, which is noted and is no fault.
 
-// operation bounds what somebody does by hand.
+// operation bounds what an operator does.
 const operation = 10 * time.Second
 
 // cleanOlder is how old a run must be to be cleaned away.
@@ -51,7 +51,7 @@ func (a *appUnder) anyPassing(f fault) string {
 	return a.passing[f.dice.IntN(len(a.passing))]
 }
 
-// declareSome adds a job that comes and goes, or declares one anew with other schedules and rules.
+// declareSome adds a job that comes and goes, or declares one again with other schedules and rules.
 func (t *torture) declareSome(ctx context.Context, f fault) {
 	a := t.anyApp(f)
 	name := a.anyPassing(f)
@@ -143,17 +143,17 @@ func (t *torture) breakBySQL(ctx context.Context, f fault) {
 	}
 }
 
-func (t *torture) remove(ctx context.Context, f fault) {
+func (t *torture) deleteOne(ctx context.Context, f fault) {
 	a := t.anyApp(f)
 	if name := a.anyPassing(f); name != "" {
-		t.note("app %s: remove %q", a.name, name)
-		t.removeJob(ctx, a, name)
+		t.note("app %s: delete %q", a.name, name)
+		t.deleteJob(ctx, a, name)
 	}
 }
 
-// removeJob removes a job. From then on nobody can tell what its schedules owed.
-func (t *torture) removeJob(ctx context.Context, a *appUnder, name string) bool {
-	return t.try(ctx, "remove", func(ctx context.Context) error {
+// deleteJob deletes a job. From then on the tables do not tell what its schedules owed.
+func (t *torture) deleteJob(ctx context.Context, a *appUnder, name string) bool {
+	return t.try(ctx, "delete", func(ctx context.Context) error {
 		a.mu.Lock()
 		a.passing = slices.DeleteFunc(a.passing, func(other string) bool { return other == name })
 		a.mu.Unlock()
@@ -161,12 +161,12 @@ func (t *torture) removeJob(ctx context.Context, a *appUnder, name string) bool 
 	})
 }
 
-// enqueue has a job run a few times by hand, soon.
+// enqueue asks for a few runs of a job, soon.
 func (t *torture) enqueue(ctx context.Context, f fault) {
 	a := t.anyApp(f)
 	name := fmt.Sprintf("lasting %d", f.dice.IntN(jobsPerApp))
 	n := 1 + f.dice.IntN(5)
-	t.note("app %s: run %q %d times by hand", a.name, name, n)
+	t.note("app %s: run %q %d times now", a.name, name, n)
 	for range n {
 		at := t.clock.atMost(time.Now()).Add(time.Duration(f.dice.Int64N(int64(5 * time.Second))))
 		t.try(ctx, "enqueue", func(ctx context.Context) error {
@@ -203,7 +203,7 @@ func (t *torture) crowd(ctx context.Context, f fault) {
 }
 
 // cleanHistory deletes what has succeeded in the second app some time ago, as `qrtz history clean` does, while everything
-// goes on.
+// continues.
 func (t *torture) cleanHistory(ctx context.Context, _ fault) {
 	a := t.apps[len(t.apps)-1]
 	t.note("app %s: clean the history", a.name)

@@ -14,7 +14,7 @@ type pace struct {
 	freeze  time.Duration // a process is stopped
 	outage  time.Duration // a server is gone
 	cut     time.Duration // connections are cut, delayed or dead
-	away    time.Duration // a killed process, before it is started anew
+	away    time.Duration // a killed process, before it is started again
 	off     time.Duration // a switch is N, a schedule paused
 	leap    time.Duration // the database's clock steps forth: further than a fire may be late
 	checks  time.Duration // between two checks

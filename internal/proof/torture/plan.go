@@ -63,7 +63,7 @@ func kinds() []kind {
 		{"change by SQL", 6, atOnce, (*torture).changeBySQL},
 		{"end by SQL", 3, atOnce, (*torture).endBySQL},
 		{"break by SQL", 3, forOff, (*torture).breakBySQL},
-		{"remove", 4, atOnce, (*torture).remove},
+		{"delete", 4, atOnce, (*torture).deleteOne},
 		{"enqueue", 7, atOnce, (*torture).enqueue},
 		{"cancel", 4, atOnce, (*torture).cancelSome},
 		{"crowd", 3, atOnce, (*torture).crowd},

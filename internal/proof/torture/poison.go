@@ -12,7 +12,7 @@ import (
 
 // The faults of rows: what is in them makes no sense, or cannot be written into them.
 
-// poisons are the executes that nobody can say anything of.
+// poisons are the executes of which nothing can be said.
 type poisons struct {
 	mu  sync.Mutex
 	ids []int64

@@ -132,7 +132,7 @@ func (p *process) stoodStill(from, until time.Time) bool {
 	return false
 }
 
-// thawed is when the process last went on after standing still, before a time; zero if it never did.
+// thawed is when the process last continued after standing still, before a time; zero if it never did.
 func (p *process) thawed(before time.Time) (last time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

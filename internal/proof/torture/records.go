@@ -144,7 +144,7 @@ func placeOf(life string) (app, place string) {
 }
 
 // starts are the accounts of an app, as package check wants them. Of a handler that stood still with
-// its process nobody can say when it had to end.
+// its process it cannot be said when it had to end.
 func (t *torture) starts(app string) ([]check.Start, error) {
 	all, err := t.records.update()
 	if err != nil {
@@ -166,7 +166,7 @@ func (t *torture) starts(app string) ([]check.Start, error) {
 	return starts, nil
 }
 
-// thawed is when the process of a handler last went on after standing still, before the handler ended.
+// thawed is when the process of a handler last continued after standing still, before the handler ended.
 func (t *torture) thawed(a *account) time.Time { return t.processOf(a.life).thawed(a.endedAt) }
 
 // processOf is the process that had a life.

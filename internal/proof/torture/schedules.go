@@ -12,7 +12,7 @@ import (
 // jobsPerApp is how many jobs an app has from beginning to end, with about ten schedules each.
 const jobsPerApp = 16
 
-// lastingJobs are the jobs of an app that nobody touches: every one of their fires is checked.
+// lastingJobs are the jobs of an app that no fault touches: every one of their fires is checked.
 func lastingJobs(dice *rand.Rand, from, until time.Time) []qrtz.Job {
 	jobs := make([]qrtz.Job, jobsPerApp)
 	for i := range jobs {

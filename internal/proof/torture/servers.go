@@ -44,7 +44,7 @@ func startServer(ctx context.Context, dir string, env []string) (servers, error)
 	return oneServer{server}, nil
 }
 
-// freePort picks a port that stays ours while nobody listens on it, for a killed server or a cut line: below those that the
+// freePort picks a port that stays ours while no server listens on it, for a killed server or a cut line: below those that the
 // system hands out to connections, and those of internal/servers/galera.
 func freePort() (int, error) {
 	const first, last = 10_000, 20_000

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// span is a span of time; until is zero while it goes on.
+// span is a span of time; until is zero while it lasts.
 type span struct{ from, until time.Time }
 
 func (s span) touches(from, until time.Time) bool {

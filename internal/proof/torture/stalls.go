@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// stalls are the times that a machine or its database stood still, by a probe that shares no row with anybody.
+// stalls are the times that a machine or its database stood still, by a probe that shares no row with others.
 type stalls struct {
 	mu  sync.Mutex
 	all []span

@@ -87,7 +87,7 @@ func (t *torture) nodeOff(ctx context.Context, a *appUnder, id string, last time
 }
 
 // switchLastNode kills all workers of an app but one, and once they count as dead switches that one off and on again: what
-// they should have run meanwhile is owed, for nobody has switched them off.
+// they should have run meanwhile is owed, for no operator has switched them off.
 func (t *torture) switchLastNode(ctx context.Context, f fault) {
 	a := t.anyApp(f)
 	if !a.change.take() {
@@ -125,7 +125,7 @@ func (t *torture) slowed(ctx context.Context, f fault, p *process) (quick func()
 	}
 }
 
-// switched throws a switch to N and back, and has it on record by the database's clock between which times nobody may claim.
+// switched throws a switch to N and back, and has it on record by the database's clock between which times no node may claim.
 func (t *torture) switched(ctx context.Context, a *appUnder, node string, meanwhile func(), query string, args ...any) {
 	off := func(state string) error { return t.timed(ctx, a.name, query, append([]any{state}, args...)...) }
 	begun := time.Now()

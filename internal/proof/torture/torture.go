@@ -37,8 +37,8 @@ type torture struct {
 	processes []*process
 	lines     []*line // of each process
 	apps      []*appUnder
-	calmApp   *appUnder  // whose workers and rows nobody touches
-	calm      []*process // its workers, and others that nobody touches
+	calmApp   *appUnder  // whose workers and rows no fault touches
+	calm      []*process // its workers, and others that no fault touches
 	guests    []*process // come and go
 	twins     []*process // likewise, two at a time
 	twinning  trouble
@@ -49,7 +49,7 @@ type torture struct {
 	stalls   stalls
 	locks    locks
 	poisons  poisons
-	tables   sync.RWMutex // read while somebody leaves a transaction open
+	tables   sync.RWMutex // read while a fault leaves a transaction open
 	changing spans        // of tables
 	wide     trouble      // an open transaction that holds up a whole app
 	crowds   spans        // many fires at once
@@ -324,7 +324,7 @@ func (t *torture) end(ctx context.Context) error {
 		err = errors.Join(err, t.servers.Stop(ctx))
 	}
 	if err == nil {
-		_ = os.RemoveAll(filepath.Join(t.dir, "db")) // large, and of no use to anybody
+		_ = os.RemoveAll(filepath.Join(t.dir, "db")) // large, and of no further use
 	}
 	return err
 }
@@ -341,7 +341,7 @@ func sleepUntil(ctx context.Context, at time.Time) bool {
 	}
 }
 
-// placesOf are the workers of an app, also of one that nobody touches.
+// placesOf are the workers of an app, also of one that no fault touches.
 func (t *torture) placesOf(app string) []*process {
 	return slices.DeleteFunc(slices.Concat(t.processes, t.calm), func(p *process) bool { return p.app != app })
 }

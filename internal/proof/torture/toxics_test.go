@@ -70,5 +70,5 @@ func TestAnAmbushIsSprungOnce(t *testing.T) {
 	<-ended
 	toxic.Cleanup(stub)
 	require.True(t, stub.Closed())
-	require.Equal(t, []string{string(framed)}, through(&ambush{ID: id, How: refused}, string(framed)), "nobody else is caught")
+	require.Equal(t, []string{string(framed)}, through(&ambush{ID: id, How: refused}, string(framed)), "no other packet is caught")
 }

@@ -161,7 +161,7 @@ func up(dir string) error {
 	return errors.Join(err, lease.Leave())
 }
 
-// down stops the server of dir, unless somebody else is using it as well.
+// down stops the server of dir, if no other command is using it.
 func down(dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()

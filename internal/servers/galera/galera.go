@@ -163,7 +163,7 @@ func (c *Cluster) Rejoin(ctx context.Context, i int) error {
 }
 
 // Recover starts all nodes that do not run. Unless the majority runs it kills what is
-// left and begins anew with the node whose data are the most advanced, so that nothing
+// left and begins again with the node whose data are the most advanced, so that nothing
 // is lost that a COMMIT had promised.
 func (c *Cluster) Recover(ctx context.Context) error {
 	c.mu.Lock()

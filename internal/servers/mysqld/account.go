@@ -10,7 +10,7 @@ import (
 // account is who a server runs as, nil if it is this process's own user.
 type account struct{ uid, gid int }
 
-// lookupAccount finds an account by name; only root can start a server as somebody else.
+// lookupAccount finds an account by name; only root can start a server as another user.
 func lookupAccount(name string) (*account, error) {
 	if name == "" || os.Geteuid() != 0 {
 		return nil, nil

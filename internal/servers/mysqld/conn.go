@@ -53,8 +53,8 @@ func socketUsable(path string) bool {
 	return err == nil && cfg.Addr == path && len(path) <= maxSocketPath
 }
 
-// privateDir creates a directory that nobody else can enter, or refuses one that
-// somebody else made.
+// privateDir creates a directory that no other user can enter, or refuses one that
+// another user made.
 func privateDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err

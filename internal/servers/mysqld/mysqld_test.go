@@ -101,10 +101,10 @@ func TestAPortHasAPassword(t *testing.T) {
 	}
 }
 
-// Whoever can enter the directory reaches the socket, where root needs no password.
+// A user who can enter the directory reaches the socket, where root needs no password.
 func TestNobodyElseReadsWhatAServerKeeps(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
-	require.NoError(t, os.Mkdir(dir, 0o755)) // made by somebody who did not think of it
+	require.NoError(t, os.Mkdir(dir, 0o755)) // made by a user who did not think of it
 	start(t, mysqld.Options{Dir: dir})
 	for path, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, "data"): 0o700, filepath.Join(dir, "tmp"): 0o700, filepath.Join(dir, "error.log"): 0o600} {
 		info, err := os.Stat(path)

@@ -31,7 +31,7 @@ type Options struct {
 	// Port listens on 127.0.0.1 as well. 0, the default, means socket only.
 	Port int
 	// Password is that of root at the port, of letters and digits. Empty means the one that is kept in Dir. By the
-	// socket, which nobody else can reach, root needs none.
+	// socket, which no other user can reach, root needs none.
 	Password string
 	// Durable flushes at every commit. Without it a power cut, though not the
 	// death of the server process, may lose or damage data.
@@ -104,7 +104,7 @@ func (s *Server) start(ctx context.Context) error {
 	if err := os.MkdirAll(s.tmpDir(), 0o700); err != nil {
 		return err
 	}
-	if err := os.Chmod(dir, 0o700); err != nil { // it may have been there: whoever reaches the socket is root
+	if err := os.Chmod(dir, 0o700); err != nil { // it may have been there: a user who reaches the socket is root
 		return err
 	}
 	if s.opts.Port != 0 && s.opts.Password == "" {

@@ -19,7 +19,7 @@ const lockRetry = 10 * time.Millisecond
 //
 // Three locks in the directory make that race free; the kernel drops each when
 // its holder dies, however it dies:
-//   - gate.lock, exclusive: somebody is starting or stopping the server;
+//   - gate.lock, exclusive: a process is starting or stopping the server;
 //   - users.lock, shared: one per lease;
 //   - server.lock, exclusive: inherited by the server itself (and by the program
 //     that initialises its data), so it is free exactly when none runs.

@@ -139,5 +139,5 @@ func TestSharedUnderManyUsersComingAndGoing(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	assert.False(t, running(t, dir), "nobody is left")
+	assert.False(t, running(t, dir), "no user of it is left")
 }
