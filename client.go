@@ -64,22 +64,22 @@ func (c *Client) running() (*session, bool) {
 	if c.tx != nil {
 		return nil, false // not yet
 	}
-	one := c.session.Load()
-	return one, one != nil
+	session := c.session.Load()
+	return session, session != nil
 }
 
 // pool is where a call gets a connection for its own transaction: while the scheduler runs, from those that nothing else
 // can take.
 func (c *Client) pool() *sqlx.DB {
-	if one, ok := c.running(); ok {
-		return one.links.own
+	if session, ok := c.running(); ok {
+		return session.links.own
 	}
 	return c.db
 }
 
 func (c *Client) wake() {
-	if one, ok := c.running(); ok {
-		one.poller.Wake()
+	if session, ok := c.running(); ok {
+		session.poller.Wake()
 	}
 }
 
@@ -181,8 +181,8 @@ func (c *Client) Cancel(ctx context.Context, runID int64) error {
 	err := c.change(ctx, "cancel", func(tx *sqlx.Tx, now time.Time) error {
 		return c.runs.Cancel(ctx, tx, now, runID)
 	})
-	if one, ok := c.running(); ok && err == nil {
-		one.active.cancel(runID)
+	if session, ok := c.running(); ok && err == nil {
+		session.active.cancel(runID)
 	}
 	return err
 }

@@ -23,12 +23,12 @@ func (s *Scheduler) Manual(ctx context.Context) (*Manual, error) {
 	if !s.busy.CompareAndSwap(false, true) {
 		return nil, errors.New("qrtz: this Scheduler is running already")
 	}
-	one := newSession(s, &links{own: s.db, beat: s.db}) // which the test has told the time
-	s.session.Store(one)
-	m := &Manual{scheduler: s, session: one}
-	one.hooks, one.tell = m.recording(s.cfg.Hooks), func(hook func(Event), e Event) { hook(e) }
-	one.clock.StandStill(true)
-	if err := one.start(ctx); err != nil {
+	session := newSession(s, &links{own: s.db, beat: s.db}) // which the test has told the time
+	s.session.Store(session)
+	m := &Manual{scheduler: s, session: session}
+	session.hooks, session.tell = m.recording(s.cfg.Hooks), func(hook func(Event), e Event) { hook(e) }
+	session.clock.StandStill(true)
+	if err := session.start(ctx); err != nil {
 		s.session.Store(nil)
 		s.busy.Store(false)
 		return nil, fmt.Errorf("qrtz: %w", err)

@@ -99,32 +99,32 @@ func (s *Scheduler) run(ctx context.Context) error {
 		return err
 	}
 	defer links.close()
-	one := newSession(s, links)
-	s.session.Store(one)
+	session := newSession(s, links)
+	s.session.Store(session)
 	defer s.session.Store(nil)
-	if err := s.enter(ctx, one); err != nil {
+	if err := s.enter(ctx, session); err != nil {
 		return err
 	}
-	one.run(ctx)
+	session.run(ctx)
 	return nil
 }
 
 // enter joins the cluster, if its tables are up to date. After an error, nothing is left of this instance.
-func (s *Scheduler) enter(ctx context.Context, one *session) error {
+func (s *Scheduler) enter(ctx context.Context, session *session) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := schema.Check(ctx, one.links.own.DB, schema.Prefix(s.cfg.Prefix)); err != nil {
+	if err := schema.Check(ctx, session.links.own.DB, schema.Prefix(s.cfg.Prefix)); err != nil {
 		return err
 	}
-	if err := s.checkSettings(ctx, one.links); err != nil {
+	if err := s.checkSettings(ctx, session.links); err != nil {
 		return err
 	}
-	if err := one.join(ctx); err != nil {
+	if err := session.join(ctx); err != nil {
 		return err
 	}
-	if err := one.meet(ctx, s.db); err != nil {
-		one.leave(ctx)
+	if err := session.meet(ctx, s.db); err != nil {
+		session.leave(ctx)
 		return err
 	}
 	return nil

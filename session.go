@@ -54,33 +54,34 @@ type session struct {
 	cancelRuns context.CancelCauseFunc
 }
 
-func newSession(s *Scheduler, l *links) *session {
-	log, prefix := *s.cfg.Logger, schema.Prefix(s.cfg.Prefix)
-	one := &session{
-		cfg: s.cfg, handlers: s.handlers, classes: s.classes(), pool: s.pool, links: l, active: actives{byID: map[int64]*active{}},
-		clock: node.NewClock(l.beat, s.cfg.Wall, log), apps: app.NewStore(l.own, prefix, s.cfg.App), runs: run.NewStore(l.own, prefix, s.cfg.App),
+func newSession(scheduler *Scheduler, l *links) *session {
+	cfg := scheduler.cfg
+	log, prefix := *cfg.Logger, schema.Prefix(cfg.Prefix)
+	s := &session{
+		cfg: cfg, handlers: scheduler.handlers, classes: scheduler.classes(), pool: scheduler.pool, links: l, active: actives{byID: map[int64]*active{}},
+		clock: node.NewClock(l.beat, cfg.Wall, log), apps: app.NewStore(l.own, prefix, cfg.App), runs: run.NewStore(l.own, prefix, cfg.App),
 	}
-	one.executes = execute.NewStore(l.own, prefix, s.cfg.App, one.runs)
-	one.events, one.hooks = newEvents(log), s.cfg.Hooks
-	one.tell = one.events.tell
-	one.running, one.cancelRuns = context.WithCancelCause(context.Background())
-	one.member = node.NewMember(l.own, l.beat, prefix, s.cfg.App, one.clock, node.Config{
-		ID: s.cfg.NodeID, Classes: one.classes, Version: version(), Log: log, Wall: s.cfg.Wall,
-		BeatEvery: s.cfg.PollInterval, Timeout: s.cfg.NodeTimeout, OnFenced: one.endRuns, BeforeRejoin: one.beforeRejoin,
+	s.executes = execute.NewStore(l.own, prefix, cfg.App, s.runs)
+	s.events, s.hooks = newEvents(log), cfg.Hooks
+	s.tell = s.events.tell
+	s.running, s.cancelRuns = context.WithCancelCause(context.Background())
+	s.member = node.NewMember(l.own, l.beat, prefix, cfg.App, s.clock, node.Config{
+		ID: cfg.NodeID, Classes: s.classes, Version: version(), Log: log, Wall: cfg.Wall,
+		BeatEvery: cfg.PollInterval, Timeout: cfg.NodeTimeout, OnFenced: s.endRuns, BeforeRejoin: s.beforeRejoin,
 	})
-	here := cluster{one.member, one.clock}
-	one.results = poller.NewResults(one.runs.Complete, log)
-	one.loader = newLoader(one.runs)
-	one.poller = poller.New(one.executes, one.runs, here, s.pool, poller.Config{
-		Interval: s.cfg.PollInterval, MisfireAfter: s.cfg.MisfireAfter, Classes: one.classes, Log: log,
-		Unhandled: one.unhandled, Claimed: one.tellClaimed, Skipped: one.tellSkipped, Fresh: one.fresh, Run: one.carryOut,
+	here := cluster{s.member, s.clock}
+	s.results = poller.NewResults(s.runs.Complete, log)
+	s.loader = newLoader(s.runs)
+	s.poller = poller.New(s.executes, s.runs, here, s.pool, poller.Config{
+		Interval: cfg.PollInterval, MisfireAfter: cfg.MisfireAfter, Classes: s.classes, Log: log,
+		Unhandled: s.unhandled, Claimed: s.tellClaimed, Skipped: s.tellSkipped, Fresh: s.fresh, Run: s.carryOut,
 	})
-	one.misfire = misfire.New(one.apps, here, one.executes, one.runs, misfire.Config{
-		Interval: s.cfg.MisfireInterval, MisfireAfter: s.cfg.MisfireAfter,
+	s.misfire = misfire.New(s.apps, here, s.executes, s.runs, misfire.Config{
+		Interval: cfg.MisfireInterval, MisfireAfter: cfg.MisfireAfter,
 		Log:     log,
-		Skipped: one.tellSkipped, Lost: one.tellLost, Stuck: one.tellStuck,
+		Skipped: s.tellSkipped, Lost: s.tellLost, Stuck: s.tellStuck,
 	})
-	return one
+	return s
 }
 
 // join registers app and node. It waits for nothing that depends on what the tables hold.

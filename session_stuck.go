@@ -49,18 +49,18 @@ func (s *session) unhandled(class string) {
 
 // tellStuck logs, once an hour, which rows cannot run by themselves and why, and tells the hook.
 func (s *session) tellStuck(stuck []run.Stuck) {
-	for _, one := range stuck {
-		if !s.stuck.due(one.Class, one.Why, time.Now()) {
+	for _, rows := range stuck {
+		if !s.stuck.due(rows.Class, rows.Why, time.Now()) {
 			continue
 		}
-		s.cfg.Logger.Warn().Str("class", outage.Clip(one.Class)).Str("why", one.Why).Int64("rows", one.Count).
-			Int64("run", one.RunID).Int64("execute", one.ExecuteID).Int64("job", one.JobID).Msg("cannot run by itself; told again in an hour")
+		s.cfg.Logger.Warn().Str("class", outage.Clip(rows.Class)).Str("why", rows.Why).Int64("rows", rows.Count).
+			Int64("run", rows.RunID).Int64("execute", rows.ExecuteID).Int64("job", rows.JobID).Msg("cannot run by itself; told again in an hour")
 		if s.hooks.Stuck == nil {
 			continue
 		}
 		s.tell(s.hooks.Stuck, Event{
-			App: s.cfg.App, Node: s.member.Self().NodeID, RunID: one.RunID, JobID: one.JobID, ExecuteID: one.ExecuteID, Class: one.Class,
-			Message: one.Why, Count: one.Count, At: s.clock.Now(),
+			App: s.cfg.App, Node: s.member.Self().NodeID, RunID: rows.RunID, JobID: rows.JobID, ExecuteID: rows.ExecuteID, Class: rows.Class,
+			Message: rows.Why, Count: rows.Count, At: s.clock.Now(),
 		})
 	}
 }

@@ -154,27 +154,27 @@ func (s *Store) started(ctx context.Context, who node.Instance, moves []Move, wo
 			continue
 		}
 		applied.Moved = append(applied.Moved, m.moved())
-		for _, r := range m.Runs {
-			if r.State == run.Skipped {
-				applied.Skipped = append(applied.Skipped, run.SkippedFire{JobID: m.Execute.JobID, ExecuteID: m.Execute.ID, Class: m.Execute.Class, NewRun: r})
+		for _, left := range m.Runs {
+			if left.State == run.Skipped {
+				applied.Skipped = append(applied.Skipped, run.SkippedFire{JobID: m.Execute.JobID, ExecuteID: m.Execute.ID, Class: m.Execute.Class, NewRun: left})
 			}
-			if r.State != run.Running {
+			if left.State != run.Running {
 				continue
 			}
 			job, exists := won.jobs[m.Execute.JobID]
-			one := m.run(r, who, fence, job)
-			row, written := won.runs[fireKey{m.Execute.ID, r.FireTime.UnixMilli()}]
+			r := m.run(left, who, fence, job)
+			row, written := won.runs[fireKey{m.Execute.ID, left.FireTime.UnixMilli()}]
 			switch {
 			case written && !row.ours: // a person turned the execute back by SQL: it has run, or will
 			case written && row.state == run.Pending:
-				one.ID = row.id
-				exclusive = append(exclusive, one)
+				r.ID = row.id
+				exclusive = append(exclusive, r)
 			case written:
-				one.ID = row.id
-				applied.Runs = append(applied.Runs, one)
+				r.ID = row.id
+				applied.Runs = append(applied.Runs, r)
 			case exists: // its job wanted no row when the fire was claimed, whatever it says now; one that is gone wants no run
-				one.Options = one.Options.WithoutRow()
-				applied.Runs = append(applied.Runs, one)
+				r.Options = r.Options.WithoutRow()
+				applied.Runs = append(applied.Runs, r)
 			}
 		}
 	}
@@ -183,13 +183,13 @@ func (s *Store) started(ctx context.Context, who node.Instance, moves []Move, wo
 	return applied, err
 }
 
-func (m *Move) run(r run.NewRun, who node.Instance, fence int64, job jobRow) run.Run {
+func (m *Move) run(left run.NewRun, who node.Instance, fence int64, job jobRow) run.Run {
 	class := job.Class
 	if class == "" {
 		class = m.Execute.Class // its job is gone
 	}
 	return run.Run{
 		JobID: m.Execute.JobID, ExecuteID: m.Execute.ID, Class: class, Data: job.Data, DataSize: job.DataSize, Options: job.Options(),
-		FireTime: r.FireTime, Attempt: 1, Fence: fence, Instance: who.ID, Token: m.token,
+		FireTime: left.FireTime, Attempt: 1, Fence: fence, Instance: who.ID, Token: m.token,
 	}
 }

@@ -20,7 +20,7 @@ type Store struct {
 	schedules Schedules
 	lockMet   atomic.Int64 // when a claim last met a lock, in ns since the epoch
 	deriving  *derivation  // a walk that was cut off; only DeriveJobStates uses it
-	overdue   *Cursor      // how far StuckExecutes has come, likewise
+	stuckTo   *Cursor      // how far StuckExecutes has come; nil: it begins again
 }
 
 // NewStore returns the store of app's jobs and executes. What a claim leaves in QRTZ_RUN goes through runs. The prefix must

@@ -18,8 +18,8 @@ func (p *pass) findStuck(ctx context.Context) error {
 	stuck, err := p.executes.StuckExecutes(ctx, before)
 	runs, err2 := p.runs.StuckRuns(ctx, p.now, before)
 	handled := p.view.ClassesHandled()
-	stuck = slices.DeleteFunc(append(stuck, runs...), func(one run.Stuck) bool {
-		return one.Why == "" && slices.Contains(handled, one.Class)
+	stuck = slices.DeleteFunc(append(stuck, runs...), func(rows run.Stuck) bool {
+		return rows.Why == "" && slices.Contains(handled, rows.Class)
 	})
 	for i := range stuck {
 		stuck[i].Why = cmp.Or(stuck[i].Why, NoHandler)

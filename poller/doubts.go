@@ -43,10 +43,10 @@ func (d *doubts) pending(who node.Instance, runs []run.PendingRun) {
 
 func (d *doubts) unstarted(r run.Run) { d.add(&doubt{runs: []run.Run{r}}) }
 
-func (d *doubts) add(one *doubt) {
+func (d *doubts) add(o *doubt) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.open = append(d.open, one)
+	d.open = append(d.open, o)
 }
 
 // take returns what is open, runs to be handed back together.
@@ -72,11 +72,11 @@ func (d *doubts) resolve(ctx context.Context, stores stores) (executes []int64, 
 	d.resolving.Lock()
 	defer d.resolving.Unlock()
 	open := d.take()
-	for i, one := range open {
-		for _, m := range one.claims {
+	for i, o := range open {
+		for _, m := range o.claims {
 			executes = append(executes, m.Execute.ID)
 		}
-		left, err := one.resolve(ctx, stores)
+		left, err := o.resolve(ctx, stores)
 		if left != nil {
 			d.add(left)
 		}

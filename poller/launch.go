@@ -13,7 +13,7 @@ import (
 type launcher struct {
 	now  func() time.Time
 	pool Pool
-	run  func(run run.Run, startedAt time.Time)
+	run  func(r run.Run, startedAt time.Time)
 
 	mu      sync.Mutex
 	stopped bool
@@ -36,8 +36,8 @@ type start struct {
 	begun chan struct{}
 }
 
-func newLauncher(now func() time.Time, pool Pool, r func(run.Run, time.Time)) *launcher {
-	return &launcher{now: now, pool: pool, run: r, latest: map[int64]*start{}}
+func newLauncher(now func() time.Time, pool Pool, carryOut func(run.Run, time.Time)) *launcher {
+	return &launcher{now: now, pool: pool, run: carryOut, latest: map[int64]*start{}}
 }
 
 // launch starts runs, given in order of fire time, each at its time. After stop it only keeps them, to be
@@ -58,8 +58,8 @@ func (l *launcher) countHeld() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0
-	for _, one := range l.held {
-		n += len(one.runs)
+	for _, group := range l.held {
+		n += len(group.runs)
 	}
 	return n
 }
@@ -150,11 +150,11 @@ func (l *launcher) stop() []run.Run {
 		l.timer.Stop()
 	}
 	var unstarted []run.Run
-	for _, one := range l.held {
-		for _, s := range one.runs {
+	for _, group := range l.held {
+		for _, s := range group.runs {
 			unstarted = append(unstarted, s.run)
 		}
-		l.pool.Release(len(one.runs))
+		l.pool.Release(len(group.runs))
 	}
 	l.held = nil
 	return unstarted

@@ -9,8 +9,8 @@ import (
 )
 
 // RunDue claims what is due and has it carried out, one run after the other in order of fire time, until nothing is
-// due any more. It is for tests, and for a Poller that does not Run: run must write the run's result before it returns.
-func (p *Poller) RunDue(ctx context.Context, one func(context.Context, run.Run) error) error {
+// due any more. It is for tests, and for a Poller that does not Run: carryOut must write the run's result before it returns.
+func (p *Poller) RunDue(ctx context.Context, carryOut func(context.Context, run.Run) error) error {
 	for {
 		won, err := p.claimDue(ctx)
 		if err != nil {
@@ -22,7 +22,7 @@ func (p *Poller) RunDue(ctx context.Context, one func(context.Context, run.Run) 
 		p.cfg.Claimed(won.Runs)
 		p.cfg.Skipped(won.Skipped)
 		for _, r := range won.Runs {
-			if err := one(ctx, r); err != nil {
+			if err := carryOut(ctx, r); err != nil {
 				return err
 			}
 		}

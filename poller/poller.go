@@ -40,7 +40,7 @@ type Runs interface {
 	LeaveForOthers(ctx context.Context, runs []run.Run) error
 }
 
-// stores are both.
+// stores are what doubts are handed back to.
 type stores struct {
 	Executes
 	Runs
@@ -101,7 +101,7 @@ type Config struct {
 	Fresh func([]run.Run) []run.Run
 
 	// Run carries out a run in a slot of the pool. It returns when the handler has.
-	Run func(run run.Run, startedAt time.Time)
+	Run func(r run.Run, startedAt time.Time)
 }
 
 // Poller claims and starts the fires of one app on this node.
@@ -279,8 +279,8 @@ func (p *Poller) GiveUp(r run.Run) { p.doubts.unstarted(r) }
 func (p *Poller) handBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	for _, run := range p.launcher.stop() {
-		p.doubts.unstarted(run)
+	for _, r := range p.launcher.stop() {
+		p.doubts.unstarted(r)
 	}
 	if err := p.HandBackDoubts(ctx); err != nil {
 		p.cfg.Log.Warn().Err(err).Msg("could not hand back what was claimed and not started; it is tried again before this node leaves")

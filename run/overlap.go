@@ -176,11 +176,11 @@ func (s *Store) leaveOverlapping(ctx context.Context, run Run) ([]SkippedFire, e
 	}
 	var skipped []SkippedFire
 	for _, old := range surplus {
-		one := Run{ID: old.ID, JobID: run.JobID, Class: run.Class, FireTime: time.UnixMilli(old.FireTime)}
+		r := Run{ID: old.ID, JobID: run.JobID, Class: run.Class, FireTime: time.UnixMilli(old.FireTime)}
 		if old.ExecuteID != nil {
-			one.ExecuteID = *old.ExecuteID
+			r.ExecuteID = *old.ExecuteID
 		}
-		more, err := s.skip(ctx, one, fmt.Sprintf(queueFull, run.Options.QueueLimit))
+		more, err := s.skip(ctx, r, fmt.Sprintf(queueFull, run.Options.QueueLimit))
 		if err != nil {
 			return skipped, err
 		}

@@ -16,7 +16,7 @@ type Store struct {
 	app      string
 	weighing atomic.Int64 // how many runs' data is measured by one statement; 0: as many as at first
 	cleaning cleaning     // only CleanHistory uses it
-	stranded *cursor      // how far StuckRuns has come; nil: it begins again
+	stuckTo  *cursor      // how far StuckRuns has come; nil: it begins again
 	keysTo   *int64       // how far freeKeys has come, likewise
 }
 

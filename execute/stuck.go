@@ -38,20 +38,20 @@ func (s *Store) StuckExecutes(ctx context.Context, before time.Time) ([]run.Stuc
 	found := run.Tally{}
 	for pages := 0; err == nil; pages++ {
 		for _, e := range rows {
-			one := run.Stuck{Class: e.Class, ExecuteID: e.ID, JobID: e.JobID}
+			stuck := run.Stuck{Class: e.Class, ExecuteID: e.ID, JobID: e.JobID}
 			switch {
 			case e.WithoutJob:
-				one.Why = run.JobGone
+				stuck.Why = run.JobGone
 			case e.Elsewhere:
-				one.Why = run.JobElsewhere
+				stuck.Why = run.JobElsewhere
 			}
-			found.Add(one)
+			found.Add(stuck)
 		}
 		if pages > 0 {
-			if s.overdue = nil; len(rows) < run.StuckPage {
+			if s.stuckTo = nil; len(rows) < run.StuckPage {
 				break
 			}
-			s.overdue = &Cursor{*rows[len(rows)-1].Next, rows[len(rows)-1].ID}
+			s.stuckTo = &Cursor{*rows[len(rows)-1].Next, rows[len(rows)-1].ID}
 		}
 		if pages == run.StuckPages {
 			break
@@ -66,7 +66,7 @@ func (s *Store) StuckExecutes(ctx context.Context, before time.Time) ([]run.Stuc
 
 func (s *Store) overduePage(ctx context.Context, before int64) (page []stuckExecute, err error) {
 	after := int64(math.MinInt64)
-	if at := s.overdue; at != nil {
+	if at := s.stuckTo; at != nil {
 		after = at.Next
 		err = s.db.Select(ctx, &page, stuckSameSQL, s.app, at.Next, at.ID, run.StuckPage)
 		if err != nil || len(page) == run.StuckPage {

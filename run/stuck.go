@@ -43,15 +43,15 @@ const (
 
 // In the order of QRTZ_RUN_STATE, whenever they are due: what is asked to be cancelled need not have come to its time.
 const (
-	strandedSQL = `
+	stuckSQL = `
 SELECT R.ID, R.JOB_ID, R.AVAILABLE_AT, COALESCE(J.JOB_CLASS, '') AS JOB_CLASS, J.ID IS NULL AS WITHOUT_JOB,
        COALESCE(J.APPLICATION <> R.APPLICATION, 0) AS ELSEWHERE, R.CANCEL_AT IS NOT NULL AS CANCEL, R.MESSAGE IS NULL AS UNSAID
   FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
  WHERE R.APPLICATION = ? AND R.STATE = 'PENDING' AND `
-	strandedSameSQL  = strandedSQL + `R.AVAILABLE_AT = ? AND R.ID > ? ORDER BY R.ID LIMIT ?`
-	strandedAfterSQL = strandedSQL + `R.AVAILABLE_AT > ? ORDER BY R.AVAILABLE_AT, R.ID LIMIT ?`
+	stuckSameSQL  = stuckSQL + `R.AVAILABLE_AT = ? AND R.ID > ? ORDER BY R.ID LIMIT ?`
+	stuckAfterSQL = stuckSQL + `R.AVAILABLE_AT > ? ORDER BY R.AVAILABLE_AT, R.ID LIMIT ?`
 
-	cancelStrandedSQL = `
+	cancelStuckSQL = `
 UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID SET R.STATE = 'CANCELLED', R.FINISHED_AT = ?, R.MESSAGE = ? WHERE R.STATE = 'PENDING'`
 
 	heldByNobodySQL = `
@@ -62,8 +62,8 @@ SELECT R.ID, R.JOB_ID, COALESCE(J.JOB_CLASS, '') AS JOB_CLASS, R.MESSAGE IS NULL
 	sayWhySQL = `UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID SET R.MESSAGE = ? WHERE R.STATE = ? AND R.MESSAGE IS NULL`
 )
 
-// strandedRun is a run, and what may keep it from ever running.
-type strandedRun struct {
+// maybeStuck is a run, and what may keep it from ever running.
+type maybeStuck struct {
 	ID         int64  `db:"ID"`
 	JobID      int64  `db:"JOB_ID"`
 	Available  int64  `db:"AVAILABLE_AT"`
@@ -81,14 +81,14 @@ type strandedRun struct {
 // One call looks at a bounded number of runs; the next continues behind them, and begins again after the last.
 func (s *Store) StuckRuns(ctx context.Context, now, before time.Time) ([]Stuck, error) {
 	found := Tally{}
-	err := errors.Join(s.strandedRuns(ctx, now.UnixMilli(), before.UnixMilli(), found), s.heldByNobody(ctx, found))
+	err := errors.Join(s.findStuck(ctx, now.UnixMilli(), before.UnixMilli(), found), s.heldByNobody(ctx, found))
 	if err != nil {
 		err = fmt.Errorf("look for runs that cannot run: %w", err)
 	}
 	return found.All(), err
 }
 
-func (s *Store) strandedRuns(ctx context.Context, now, before int64, found Tally) error {
+func (s *Store) findStuck(ctx context.Context, now, before int64, found Tally) error {
 	var problems []error
 	for range StuckPages {
 		page, err := s.pendingPage(ctx)
@@ -113,40 +113,40 @@ func (s *Store) strandedRuns(ctx context.Context, now, before int64, found Tally
 		}
 		problems = append(problems,
 			s.cancelRuns(ctx, now, cancel, cancelledSoon), s.cancelRuns(ctx, now, withoutJob, jobDeleted), s.sayWhy(ctx, say, Pending, JobElsewhere))
-		if s.stranded = nil; len(page) < StuckPage {
+		if s.stuckTo = nil; len(page) < StuckPage {
 			break
 		}
-		s.stranded = &cursor{page[len(page)-1].Available, page[len(page)-1].ID}
+		s.stuckTo = &cursor{page[len(page)-1].Available, page[len(page)-1].ID}
 	}
 	return errors.Join(problems...)
 }
 
 // pendingPage reads the next PENDING runs.
-func (s *Store) pendingPage(ctx context.Context) (page []strandedRun, err error) {
+func (s *Store) pendingPage(ctx context.Context) (page []maybeStuck, err error) {
 	after := int64(math.MinInt64)
-	if at := s.stranded; at != nil {
+	if at := s.stuckTo; at != nil {
 		after = at.available
-		err = s.db.Select(ctx, &page, strandedSameSQL, s.app, at.available, at.id, StuckPage)
+		err = s.db.Select(ctx, &page, stuckSameSQL, s.app, at.available, at.id, StuckPage)
 		if err != nil || len(page) == StuckPage {
 			return page, err
 		}
 	}
-	var later []strandedRun
-	err = s.db.Select(ctx, &later, strandedAfterSQL, s.app, after, StuckPage-len(page))
+	var later []maybeStuck
+	err = s.db.Select(ctx, &later, stuckAfterSQL, s.app, after, StuckPage-len(page))
 	return append(page, later...), err
 }
 
 func (s *Store) cancelRuns(ctx context.Context, now int64, ids []int64, why string) error {
 	slices.Sort(ids)
 	_, err := s.db.WriteEach(ctx, `QRTZ_RUN`, ids, func(ids []int64) error {
-		return schema.ByKey(ctx, s.db, cancelStrandedSQL, ids, now, why)
+		return schema.ByKey(ctx, s.db, cancelStuckSQL, ids, now, why)
 	})
 	return err
 }
 
 // heldByNobody finds runs that are RUNNING without an instance, so that no death of a node ends them.
 func (s *Store) heldByNobody(ctx context.Context, found Tally) error {
-	var rows []strandedRun
+	var rows []maybeStuck
 	if err := s.db.Select(ctx, &rows, heldByNobodySQL, s.app, StuckPage); err != nil {
 		return err
 	}
@@ -170,10 +170,10 @@ func (s *Store) sayWhy(ctx context.Context, ids []int64, state State, why string
 type Tally map[[2]string]*Stuck
 
 // Add counts one row more, which is remembered if it is the first for its reason.
-func (t Tally) Add(one Stuck) {
-	key := [2]string{one.Class, one.Why}
+func (t Tally) Add(row Stuck) {
+	key := [2]string{row.Class, row.Why}
 	if t[key] == nil {
-		t[key] = &one
+		t[key] = &row
 	}
 	t[key].Count++
 }
@@ -181,8 +181,8 @@ func (t Tally) Add(one Stuck) {
 // All lists the reasons, by class.
 func (t Tally) All() []Stuck {
 	all := make([]Stuck, 0, len(t))
-	for _, one := range t {
-		all = append(all, *one)
+	for _, stuck := range t {
+		all = append(all, *stuck)
 	}
 	slices.SortFunc(all, func(a, b Stuck) int { return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Why, b.Why)) })
 	return all
