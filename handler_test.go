@@ -1,31 +1,65 @@
-package qrtz
+package qrtz_test
 
 import (
 	"context"
-	"database/sql"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/stretchr/testify/require"
 
-	"github.com/qrtz-go/qrtz/run"
+	"github.com/qrtz-go/qrtz"
 )
 
-// A process that was frozen between a claim and its start may find that its place is another's by now.
-func TestARunWhoseInstanceHasLostItsPlaceIsNotStarted(t *testing.T) {
-	db, err := sql.Open("mysql", "nobody@unix(/nowhere)/nothing") // nothing here asks the database
-	require.NoError(t, err)
-	defer func() { require.NoError(t, db.Close()) }()
-	s, err := Open(db, Config{App: "a"})
-	require.NoError(t, err)
-	started := false
-	Handle(s, "tick", func(context.Context, *Run, struct{}) error {
-		started = true
-		return nil
+// Data that is large is in memory only while its handler goes, and only so much of it at once.
+func TestLargeDataIsReadWhenItsHandlerStarts(t *testing.T) {
+	c := newCluster(t)
+	cfg := patient("n1")
+	cfg.Workers = 16
+	const size = 15 << 20
+	var going, most, wrong atomic.Int64
+	s := c.open(cfg, func(s *qrtz.Scheduler) {
+		qrtz.Handle(s, "large", func(_ context.Context, run *qrtz.Run, data string) error {
+			if len(data) != size && len(data) != 100<<10 {
+				wrong.Add(1)
+			}
+			if len(data) == size {
+				now := going.Add(1)
+				for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+				}
+				time.Sleep(500 * time.Millisecond)
+				going.Add(-1)
+			}
+			return nil
+		})
 	})
-	one := newSession(s, &links{own: sqlx.NewDb(db, "mysql"), beat: sqlx.NewDb(db, "mysql")})
-	one.carryOut(run.Run{ID: 1, Class: "tick", Instance: 7, Attempt: 1, FireTime: time.Now()}, time.Now())
-	require.False(t, started)
-	require.Empty(t, one.active.byID)
+	job, err := c.exec(`INSERT INTO QRTZ_JOB (APPLICATION, STATE, JOB_CLASS, JOB_DATA) VALUES ('test', 'EXECUTING', 'large', CONCAT('"', REPEAT('x', ?), '"'))`,
+		size).LastInsertId()
+	require.NoError(t, err)
+	for range 12 {
+		c.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID) VALUES ('test', ?)`, job)
+	}
+	c.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, JOB_DATA) VALUES ('test', ?, CONCAT('"', REPEAT('x', ?), '"'))`, job, 100<<10)
+	c.start(s)
+	c.eventually("all have run", 30*time.Second, func() bool { return c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'SUCCEEDED'`) == 13 })
+	require.LessOrEqual(t, most.Load(), int64(4), "64 MiB at once")
+	require.Zero(t, wrong.Load())
+}
+
+// Data of a run without a row is its job's.
+func TestLargeDataOfARunWithoutARow(t *testing.T) {
+	c := newCluster(t)
+	got := make(chan int, 1)
+	s := c.open(quick("n1"), func(s *qrtz.Scheduler) {
+		qrtz.Handle(s, "large", func(_ context.Context, _ *qrtz.Run, data string) error { got <- len(data); return nil })
+	})
+	data := ""
+	for len(data) < 100<<10 {
+		data += "0123456789abcdef"
+	}
+	require.NoError(t, s.Declare(t.Context(), qrtz.Job{
+		Name: "large", Class: "large", Data: data, Options: qrtz.Options{History: qrtz.HistoryNone}, Schedules: []qrtz.Schedule{qrtz.At(time.Now())},
+	}))
+	c.start(s)
+	require.Equal(t, len(data), <-got)
 }
