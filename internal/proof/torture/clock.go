@@ -20,6 +20,7 @@ type serverClock struct {
 	mu      sync.Mutex
 	offset  time.Duration // as it has been told
 	changes []offsetAt    // as they were seen
+	told    *offsetAt     // a step that nobody has seen yet: the server may have died right after it
 }
 
 // offsetAt is by how much the database's clock was ahead of ours from some time on.
@@ -59,7 +60,7 @@ func (c *serverClock) step(by time.Duration) error {
 	if err := os.WriteFile(c.file+".new", fmt.Appendf(nil, "%+d\n", int(offset.Seconds())), 0o644); err != nil { //nolint:gosec // as above
 		return err
 	}
-	c.offset = offset
+	c.offset, c.told = offset, &offsetAt{time.Now(), offset}
 	return os.Rename(c.file+".new", c.file)
 }
 
@@ -93,7 +94,7 @@ func (c *serverClock) see(at time.Time, offset time.Duration) {
 		last = c.changes[n-1].offset
 	}
 	if (offset - last).Abs() > sameClock {
-		c.changes = append(c.changes, offsetAt{at, offset})
+		c.changes, c.told = append(c.changes, offsetAt{at, offset}), nil
 	}
 }
 
@@ -112,6 +113,9 @@ func (c *serverClock) around(at time.Time) (least, most time.Duration) {
 			continue
 		}
 		least, most = min(least, change.offset), max(most, change.offset)
+	}
+	if c.told != nil && at.After(c.told.from.Add(-stepping)) {
+		least, most = min(least, c.told.offset), max(most, c.told.offset)
 	}
 	if len(c.changes) > 0 { // what was seen includes the time that an answer took
 		least, most = least-sameClock/2, most+sameClock/2
@@ -139,7 +143,7 @@ func (c *serverClock) stepped(from, until time.Time) bool {
 			return true
 		}
 	}
-	return false
+	return c.told != nil && c.told.from.Before(until.Add(stepping))
 }
 
 // skipped tells whether a time by the database's clock never was, because it stepped forth over it.

@@ -180,3 +180,16 @@ func TestTheTimelineAroundATime(t *testing.T) {
 	require.Contains(t, l.around(time.Now(), time.Minute, time.Minute), "one")
 	require.Empty(t, l.around(time.Now().Add(time.Hour), time.Minute, time.Minute))
 }
+
+// A server that dies right after its clock was told to step has stepped, or has not: nobody can say until it answers.
+func TestAStepThatNobodyHasSeen(t *testing.T) {
+	c := &serverClock{file: filepath.Join(t.TempDir(), "clock")}
+	c.see(t0, 0)
+	require.NoError(t, c.step(13*time.Second))
+	now := time.Now()
+	require.Equal(t, now.Add(13*time.Second), c.atMost(now))
+	require.Equal(t, now, c.atLeast(now))
+	c.see(now, 13*time.Second)
+	later := now.Add(time.Minute)
+	require.WithinDuration(t, later.Add(13*time.Second), c.atLeast(later), time.Second)
+}
