@@ -141,7 +141,7 @@ func (s *Store) applyAvoidingLocks(ctx context.Context, t terms, moves []Move) (
 		applied, err := s.applyApart(ctx, t, some, true)
 		all.add(applied)
 		if schema.Locked(err) {
-			err = fmt.Errorf("the row of the app or of this node, or the end of QRTZ_RUN, is locked%s: %w", s.runs.Blockers(ctx), err)
+			err = fmt.Errorf("the row of the app or of this node, or the end of QRTZ_RUN, is locked%s: %w", s.db.Blockers(ctx), err)
 		}
 		if err != nil {
 			return all, err
@@ -269,7 +269,7 @@ func (s *Store) guardedUpdate(t terms, token int64, free string, moves []Move) (
 		m := &moves[i]
 		g := m.Execute.guard
 		rows = append(rows, m.Execute.ID, g.prev, g.next, g.fired, g.token, g.spec,
-			m.State, run.OrNull(text.Clip(m.Reason, 500)), millis(m.Prev, -1), nextMillis(m.Next), m.Fires, m.State == t.from)
+			m.State, schema.OrNull(text.Clip(m.Reason, 500)), millis(m.Prev, -1), nextMillis(m.Next), m.Fires, m.State == t.from)
 	}
 	table, args := schema.Values(rows, "ID", "PREV0", "NEXT0", "FIRED0", "TOKEN0", "SPEC0", "STATE1", "REASON", "PREV1", "NEXT1", "FIRES", "SAME_STATE")
 	app := ""

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/jmoiron/sqlx"
+
+	"github.com/qrtz-go/qrtz/run"
 )
 
 const (

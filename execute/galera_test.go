@@ -11,9 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/qrtz-go/qrtz/node"
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 	"github.com/stretchr/testify/assert"
@@ -21,6 +18,8 @@ import (
 
 	"github.com/qrtz-go/qrtz/internal/servers/galera"
 	"github.com/qrtz-go/qrtz/internal/tabletest"
+	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
 )
 

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/jmoiron/sqlx"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
 )
 

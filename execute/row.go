@@ -78,9 +78,6 @@ func (r *row) spec() Spec {
 	return s
 }
 
-// latest is the end of the year 9999.
-const latest = 253402300799999
-
 // checkTimes refuses times that a calendar does not have.
 func (r *row) checkTimes() error {
 	for _, c := range []struct {
@@ -89,7 +86,7 @@ func (r *row) checkTimes() error {
 	}{
 		{"START_TIME", r.Start}, {"END_TIME", r.End.Int64}, {"PREV_FIRE_TIME", r.Prev.Int64}, {"NEXT_FIRE_TIME", r.Next.Int64},
 	} {
-		if c.value > latest {
+		if c.value > lastMilli {
 			return fmt.Errorf("%s %d is after the year 9999: want milliseconds since 1970", c.column, c.value)
 		}
 	}

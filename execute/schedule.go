@@ -17,7 +17,7 @@ const (
 	Simple Kind = "SIMPLE" // a fixed rate from a start
 )
 
-// lastMilli is the last time that a column takes: the end of the year 9999.
+// lastMilli is the last time that a column takes, and a calendar has: the end of the year 9999.
 const lastMilli = 253402300799999
 
 // Forever is the Repeat of a schedule without a limit.

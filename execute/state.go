@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/qrtz-go/qrtz/run"
+	"github.com/qrtz-go/qrtz/internal/text"
 )
 
 // State is what an execute, and derived from its executes a job, is in.
@@ -34,7 +34,7 @@ const (
 func (m Misfire) Validate() error {
 	all := []Misfire{FireOnce, Skip, CatchUp}
 	if !slices.Contains(all, m) {
-		return fmt.Errorf("misfire policy %q: want one of %s", string(m), run.Join(all))
+		return fmt.Errorf("misfire policy %q: want one of %s", string(m), text.List(all))
 	}
 	return nil
 }

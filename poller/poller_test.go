@@ -6,9 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/run"
 )
 
 func TestTheBeatIsSteady(t *testing.T) {

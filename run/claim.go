@@ -286,7 +286,7 @@ func (s *Store) claimPendingPacket(ctx context.Context, who node.Instance, runs 
 	case errors.Is(err, schema.ErrCommitUnknown):
 		return Claimed{InDoubt: runs}, err
 	case schema.Locked(err):
-		return Claimed{}, fmt.Errorf("the row of the app or of this node, or the end of QRTZ_RUN, is locked%s: %w", s.Blockers(ctx), err)
+		return Claimed{}, fmt.Errorf("the row of the app or of this node, or the end of QRTZ_RUN, is locked%s: %w", s.db.Blockers(ctx), err)
 	default:
 		return claimed, err
 	}

@@ -83,7 +83,7 @@ func (s *Store) InsertMoved(p *schema.Packet, who node.Instance, token int64, fi
 	for _, f := range fires {
 		for _, r := range f.Rows {
 			last := sql.NullInt64{Int64: r.LastFire.UnixMilli(), Valid: !r.LastFire.IsZero()}
-			rows = append(rows, f.ExecuteID, r.FireTime.UnixMilli(), r.State, last, r.Count, OrNull(r.Message))
+			rows = append(rows, f.ExecuteID, r.FireTime.UnixMilli(), r.State, last, r.Count, schema.OrNull(r.Message))
 		}
 	}
 	if len(rows) == 0 {
@@ -126,9 +126,6 @@ func (s *Store) insertPending(ctx context.Context, runs []Run) error {
 	}
 	return nil
 }
-
-// OrNull is text for a column, NULL if it is empty.
-func OrNull(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }
 
 // ByFireTime puts runs in the order in which they start.
 func ByFireTime(a, b Run) int {

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/qrtz-go/qrtz/internal/text"
 )
 
 // Overlap says what becomes of a fire while another run of its job is RUNNING.
@@ -51,8 +53,8 @@ func (o Options) Validate() error {
 		}
 	}
 	overlaps, histories := []Overlap{OverlapAllow, OverlapSkip, OverlapQueue}, []History{HistoryAll, HistoryFailed, HistoryNone}
-	refuse(!slices.Contains(overlaps, o.Overlap), "overlap %q: want one of %s", o.Overlap, Join(overlaps))
-	refuse(!slices.Contains(histories, o.History), "history %q: want one of %s", o.History, Join(histories))
+	refuse(!slices.Contains(overlaps, o.Overlap), "overlap %q: want one of %s", o.Overlap, text.List(overlaps))
+	refuse(!slices.Contains(histories, o.History), "history %q: want one of %s", o.History, text.List(histories))
 	refuse(o.QueueLimit < 1, "QueueLimit (%d) must be at least 1", o.QueueLimit)
 	refuse(o.Timeout < 0, "Timeout (%s) must not be negative", o.Timeout)
 	refuse(o.Attempts < 1, "Attempts (%d) must be at least 1", o.Attempts)

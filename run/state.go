@@ -1,9 +1,5 @@
 package run
 
-import (
-	"strings"
-)
-
 // State is how far a run has come.
 type State string
 
@@ -17,12 +13,3 @@ const (
 	Cancelled State = "CANCELLED" // stopped on request
 	Skipped   State = "SKIPPED"   // a recorded misfire
 )
-
-// Join lists the members of a set of states, options or kinds, for a message.
-func Join[S ~string](all []S) string {
-	words := make([]string, len(all))
-	for i, s := range all {
-		words[i] = string(s)
-	}
-	return strings.Join(words, ", ")
-}

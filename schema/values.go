@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"database/sql"
 	"slices"
 	"strings"
 )
@@ -48,3 +49,6 @@ func every(rows []any, n int, test func(row []any) bool) bool {
 	}
 	return true
 }
+
+// OrNull is text for a column, NULL if it is empty.
+func OrNull(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }

@@ -1,4 +1,5 @@
-// Package text bounds and cleans what comes from outside (handlers, tables, servers) before it is kept or logged.
+// Package text bounds and cleans what comes from outside (handlers, tables, servers) before it is kept or logged. It also
+// lists names for messages.
 package text
 
 import "strings"
@@ -58,4 +59,13 @@ func ASCII(s string) string {
 		}
 		return c
 	}, s)
+}
+
+// List is the members of a set of states, rules or kinds, for a message.
+func List[S ~string](all []S) string {
+	words := make([]string, len(all))
+	for i, s := range all {
+		words[i] = string(s)
+	}
+	return strings.Join(words, ", ")
 }

@@ -40,3 +40,8 @@ func TestClipKeepsWholeCharacters(t *testing.T) {
 		require.Equal(t, want, text.Clip(in, 5), in)
 	}
 }
+
+func TestList(t *testing.T) {
+	type kind string
+	require.Equal(t, "CRON, SIMPLE", text.List([]kind{"CRON", "SIMPLE"}))
+}
