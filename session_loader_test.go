@@ -97,7 +97,7 @@ func TestDataThatCannotBeReadGivesTheRoomBack(t *testing.T) {
 
 // A process that was frozen between a claim and its start may find that its place is another's by now.
 func TestARunWhoseInstanceHasLostItsPlaceIsNotStarted(t *testing.T) {
-	db, err := sql.Open("mysql", "nobody@unix(/nowhere)/nothing") // nothing here asks the database
+	db, err := sql.Open("mysql", "user@unix(/nowhere)/nothing") // nothing here asks the database
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
 	s, err := Open(db, Config{App: "a"})

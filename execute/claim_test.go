@@ -104,7 +104,7 @@ func TestCountersStayWhereTheirColumnsEnd(t *testing.T) {
 	require.Len(t, f.claim(who, 1, won.Moved...).Runs, 3)
 }
 
-// One row that somebody holds locked delays only itself.
+// One row that another transaction holds locked delays only itself.
 func TestALockedRowIsLeftForTheNextClaim(t *testing.T) {
 	for name, n := range map[string]int{"a small batch": 20, "a large batch": 300} {
 		t.Run(name, func(t *testing.T) {

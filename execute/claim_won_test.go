@@ -75,7 +75,7 @@ func TestATableLockedAfterTheCommitPutsTheClaimInDoubt(t *testing.T) {
 }
 
 // What a job's history rule says is read once more after the COMMIT. Whatever has become of it meanwhile, the fires that were won
-// are started, and by nobody else.
+// are started, and by no other node.
 func TestAHistoryRuleThatChangesDuringAClaimLosesNoFire(t *testing.T) {
 	for _, fires := range []int{1, 3} {
 		for name, change := range map[string]string{
@@ -109,7 +109,7 @@ func TestAHistoryRuleThatChangesDuringAClaimLosesNoFire(t *testing.T) {
 	}
 }
 
-// Somebody has turned an execute back: fires that have a run already are not started again, others of the same claim are.
+// A person has turned an execute back: fires that have a run already are not started again, others of the same claim are.
 func TestAFireThatHasARunIsNotStartedAgain(t *testing.T) {
 	for _, fires := range []int{1, 3} {
 		for _, history := range []run.History{run.HistoryAll, run.HistoryNone} {

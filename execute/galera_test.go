@@ -142,7 +142,7 @@ func someOf(store *Store, most int) ([]*Execute, error) {
 	return all[:min(len(all), 1+rand.N(most))], err
 }
 
-// errLocked says that something is left to do: rows were set aside because somebody held them. On a node that is applying what
+// errLocked says that something is left to do: rows were set aside because another transaction held them. On a node that is applying what
 // another one has committed, that may be the applier.
 var errLocked = errors.New("locked")
 

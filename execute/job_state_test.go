@@ -70,7 +70,7 @@ func TestDerivingJobStatesGoesOn(t *testing.T) {
 	require.Equal(t, int64(n), derived(), "a time that is still to come was written by SQL")
 }
 
-// A job that somebody has locked is left alone, and is done when it is free; the others do not wait.
+// A job that another transaction has locked is left alone, and is done when it is free; the others do not wait.
 func TestDerivingJobStatesPassesOverWhatIsLocked(t *testing.T) {
 	f := newTables(t)
 	f.SetMaxOpenConns(2)

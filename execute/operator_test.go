@@ -64,7 +64,7 @@ func TestResumingStartsWhatWasNeverStarted(t *testing.T) {
 	require.Equal(t, []Changed{{fresh, Init, Init}}, f.pause(fresh))
 	require.Equal(t, []Changed{{fresh, Init, Executing}, {given, Init, Executing}}, f.resume(given, fresh))
 	require.Equal(t, "EXECUTING 0", f.row(fresh), "a fixed rate owes its fires from its start on")
-	require.Equal(t, "EXECUTING 7", f.row(given), "as somebody wrote")
+	require.Equal(t, "EXECUTING 7", f.row(given), "as a person wrote")
 }
 
 func TestWhatCannotFireIsNotResumed(t *testing.T) {

@@ -12,7 +12,7 @@ func TestANextFireTimeThatCannotBeIsComputedAgain(t *testing.T) {
 	var s Schedules
 	r := row{ID: 1, State: Executing, Kind: Simple, Every: num(1000), Repeat: num(5), Start: noon.UnixMilli(), End: num(at(100).UnixMilli())}
 	for next, kept := range map[time.Time]bool{
-		noon: true, at(100): true, at(7).Add(3 * time.Millisecond): true, // off the grid: whoever wrote it decides
+		noon: true, at(100): true, at(7).Add(3 * time.Millisecond): true, // off the grid: the person who wrote it decides
 		noon.Add(-time.Millisecond): false, at(100).Add(time.Millisecond): false,
 	} {
 		r.Next = num(next.UnixMilli())

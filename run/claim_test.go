@@ -87,7 +87,7 @@ func TestAClaimOfAPendingRunRaisesTheFence(t *testing.T) {
 	require.Greater(t, next.Runs[0].Fence, again[0].Fence)
 }
 
-// Lists go by the time at which a run was available; one that somebody asked for by SQL has none until it is claimed.
+// Lists go by the time at which a run was available; one that a person asked for by SQL has none until it is claimed.
 func TestARunAskedForBySQLGetsItsTimesWithTheClaim(t *testing.T) {
 	f := newTables(t)
 	given := f.AddPending()

@@ -219,7 +219,7 @@ func TestARetryWithoutAScheduleThatCommittedUnnoticedIsOne(t *testing.T) {
 			require.Len(t, done.Left, 1)
 			done, err = store.Complete(t.Context(), done.Left)
 			require.NoError(t, err)
-			require.Zero(t, done.Late, "nobody took it")
+			require.Zero(t, done.Late, "it was not taken")
 			require.Equal(t, int64(1), f.Count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE ATTEMPT = 2`))
 		})
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/qrtz-go/qrtz/schema"
 )
 
-// Somebody has turned an execute back by SQL: its fire is not run again, and the next one has its run.
+// A person has turned an execute back by SQL: its fire is not run again, and the next one has its run.
 func TestAFireThatHasARunKeepsIt(t *testing.T) {
 	f := newTables(t)
 	e := f.Add()

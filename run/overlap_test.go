@@ -89,7 +89,7 @@ func TestTheQueueKeepsTheNewestAndRunsThemInOrder(t *testing.T) {
 	require.Empty(t, f.claimPending(other, f.PendingIDs()...), "while the first runs")
 	ids, err := f.store.Pending(t.Context(), []string{"tick"}, at(0), 100)
 	require.NoError(t, err)
-	require.Empty(t, ids, "and nobody need try")
+	require.Empty(t, ids, "and no node need try")
 	f.succeed(running...)
 
 	require.Empty(t, f.claim(other, 1, e).Runs, "a new fire does not overtake those that wait")
@@ -121,7 +121,7 @@ func TestAQueueDoesNotHideTheRunsOfOtherJobs(t *testing.T) {
 	require.Equal(t, free, pending[0].ID)
 }
 
-// A full queue skips fires, not what is owed: further attempts, and runs somebody asked for. They come first if they are older.
+// A full queue skips fires, not what is owed: further attempts, and runs that a person asked for. They come first if they are older.
 func TestAFullQueueSkipsNothingThatIsOwed(t *testing.T) {
 	f := newTables(t)
 	job, e := f.AddExclusive("QUEUE", 1)
@@ -142,7 +142,7 @@ func TestAFullQueueSkipsNothingThatIsOwed(t *testing.T) {
 	}
 }
 
-// Somebody holds the row of a run, and with it the key of its job: to try the key would be to wait for them.
+// Another transaction holds the row of a run, and with it the key of its job: to try the key would be to wait for it.
 func TestALockedRunOfOneJobHoldsUpNoFireOfAnother(t *testing.T) {
 	f := newTables(t)
 	_, e := f.AddExclusive("SKIP", 10)

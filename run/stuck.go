@@ -54,7 +54,7 @@ SELECT R.ID, R.JOB_ID, R.AVAILABLE_AT, COALESCE(J.JOB_CLASS, '') AS JOB_CLASS, J
 	cancelStuckSQL = `
 UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID SET R.STATE = 'CANCELLED', R.FINISHED_AT = ?, R.MESSAGE = ? WHERE R.STATE = 'PENDING'`
 
-	heldByNobodySQL = `
+	withoutInstanceSQL = `
 SELECT R.ID, R.JOB_ID, COALESCE(J.JOB_CLASS, '') AS JOB_CLASS, R.MESSAGE IS NULL AS UNSAID
   FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
  WHERE R.APPLICATION = ? AND R.STATE = 'RUNNING' AND R.INSTANCE IS NULL ORDER BY R.ID LIMIT ?`
@@ -81,7 +81,7 @@ type maybeStuck struct {
 // One call looks at a bounded number of runs; the next continues behind them, and begins again after the last.
 func (s *Store) StuckRuns(ctx context.Context, now, before time.Time) ([]Stuck, error) {
 	found := Tally{}
-	err := errors.Join(s.findStuck(ctx, now.UnixMilli(), before.UnixMilli(), found), s.heldByNobody(ctx, found))
+	err := errors.Join(s.findStuck(ctx, now.UnixMilli(), before.UnixMilli(), found), s.withoutInstance(ctx, found))
 	if err != nil {
 		err = fmt.Errorf("look for runs that cannot run: %w", err)
 	}
@@ -144,10 +144,10 @@ func (s *Store) cancelRuns(ctx context.Context, now int64, ids []int64, why stri
 	return err
 }
 
-// heldByNobody finds runs that are RUNNING without an instance, so that no death of a node ends them.
-func (s *Store) heldByNobody(ctx context.Context, found Tally) error {
+// withoutInstance finds runs that are RUNNING without an instance, so that no death of a node ends them.
+func (s *Store) withoutInstance(ctx context.Context, found Tally) error {
 	var rows []maybeStuck
-	if err := s.db.Select(ctx, &rows, heldByNobodySQL, s.app, StuckPage); err != nil {
+	if err := s.db.Select(ctx, &rows, withoutInstanceSQL, s.app, StuckPage); err != nil {
 		return err
 	}
 	var say []int64

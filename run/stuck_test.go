@@ -23,17 +23,17 @@ func TestWhatContradictsItselfRunsNowhereAndSaysSo(t *testing.T) {
 	r := func(job int64, state State) int64 {
 		return f.Insert(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, STATE) VALUES ('a', ?, ?)`, job, state)
 	}
-	foreign, nobody, waits := r(theirs, Pending), r(f.Job, Running), r(f.Job, Pending)
+	foreign, unheld, waits := r(theirs, Pending), r(f.Job, Running), r(f.Job, Pending)
 
 	require.Equal(t, []Stuck{
 		{Class: "tick", Count: 1, RunID: waits, JobID: f.Job},
-		{Class: "tick", Why: noInstance, Count: 1, RunID: nobody, JobID: f.Job},
+		{Class: "tick", Why: noInstance, Count: 1, RunID: unheld, JobID: f.Job},
 		{Class: "tick", Why: JobElsewhere, Count: 1, RunID: foreign, JobID: theirs},
 	}, f.stuck())
 	require.Equal(t, JobElsewhere, f.Text(`SELECT MESSAGE FROM QRTZ_RUN WHERE ID = ?`, foreign))
-	require.Equal(t, noInstance, f.Text(`SELECT MESSAGE FROM QRTZ_RUN WHERE ID = ?`, nobody))
+	require.Equal(t, noInstance, f.Text(`SELECT MESSAGE FROM QRTZ_RUN WHERE ID = ?`, unheld))
 	require.Equal(t, "its job belongs to app b", f.Text(`SELECT WHY FROM QRTZ_V_RUN WHERE ID = ?`, foreign))
-	require.Equal(t, "RUNNING without an instance", f.Text(`SELECT WHY FROM QRTZ_V_RUN WHERE ID = ?`, nobody))
+	require.Equal(t, "RUNNING without an instance", f.Text(`SELECT WHY FROM QRTZ_V_RUN WHERE ID = ?`, unheld))
 	require.Zero(t, f.Count(`SELECT COUNT(WHY) FROM QRTZ_V_RUN WHERE ID = ?`, waits))
 }
 

@@ -20,7 +20,7 @@ type serverClock struct {
 	mu      sync.Mutex
 	offset  time.Duration // as it has been told
 	changes []offsetAt    // as they were seen
-	told    *offsetAt     // a step that nobody has seen yet: the server may have died right after it
+	told    *offsetAt     // a step that no answer has shown yet: the server may have died right after it
 }
 
 // offsetAt is by how much the database's clock was ahead of ours from some time on.

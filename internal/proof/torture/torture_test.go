@@ -181,7 +181,7 @@ func TestTheTimelineAroundATime(t *testing.T) {
 	require.Empty(t, l.around(time.Now().Add(time.Hour), time.Minute, time.Minute))
 }
 
-// A server that dies right after its clock was told to step has stepped, or has not: nobody can say until it answers.
+// A server that dies right after its clock was told to step has stepped, or has not: that cannot be said until it answers.
 func TestAStepThatNobodyHasSeen(t *testing.T) {
 	c := &serverClock{file: filepath.Join(t.TempDir(), "clock")}
 	c.see(t0, 0)

@@ -22,7 +22,6 @@ type word struct {
 	retired string // a pattern, for one line
 	say     string
 	except  []exception
-	notYet  map[string]int // by folder: lines that are still to be mended. A count may only become less.
 }
 
 type exception struct {
@@ -43,7 +42,6 @@ var words = []word{
 	{
 		retired: `(?i)\b(nobody|somebody|anybody|whoever)\b`, say: "name the actor: a person, another node, no node, another transaction",
 		except: []exception{{in(`^internal/servers/galera/`), "as nobody", "the name of a user"}},
-		notYet: map[string]int{"execute": 7, "run": 10},
 	},
 	{retired: `\b(go|goes|going|went) on\b`, say: "continue; happens"},
 	{retired: `(?i)('s|whose|its|the) turn\b|\bturnLimit`, say: "the lock-time window", except: []exception{
@@ -67,7 +65,7 @@ var words = []word{
 	}},
 	{retired: `(?i)stranded`, say: "stuck", except: []exception{
 		{in(`^docs/reliability.md$|^internal/proof/torture/`), "", "a finding of the torture: a claim that was neither started nor handed back"},
-	}, notYet: map[string]int{"run": 18}},
+	}},
 	{retired: `\bas ever\b|\bunless nobody\b|\btold from noise\b`, say: "plain English"},
 }
 
@@ -79,23 +77,16 @@ func TestRetiredWordsAreNotUsed(t *testing.T) {
 	require.Greater(t, len(lines), 300, "files")
 	for _, w := range words {
 		retired := regexp.MustCompile(w.retired)
-		found := map[string][]string{}
+		var uses []string
 		for path, text := range lines {
 			for i, line := range text {
 				if retired.MatchString(line) && !w.excepted(path, line) {
-					found[folder(path)] = append(found[folder(path)], fmt.Sprintf("%s:%d: %s", path, i+1, strings.TrimSpace(line)))
+					uses = append(uses, fmt.Sprintf("%s:%d: %s", path, i+1, strings.TrimSpace(line)))
 				}
 			}
 		}
-		for place, uses := range found {
-			slices.Sort(uses)
-			assert.LessOrEqual(t, len(uses), w.notYet[place], "%s: %s; say: %s\n%s", place, w.retired, w.say, strings.Join(uses, "\n"))
-		}
-		for place, n := range w.notYet {
-			if n > len(found[place]) {
-				t.Logf("%s: %s: lower the count of lines to be mended to %d", place, w.retired, len(found[place]))
-			}
-		}
+		slices.Sort(uses)
+		assert.Empty(t, uses, "%s; say: %s", w.retired, w.say)
 	}
 }
 
@@ -103,15 +94,6 @@ func (w word) excepted(path, line string) bool {
 	return slices.ContainsFunc(w.except, func(e exception) bool {
 		return strings.Contains(line, e.line) && e.path.MatchString(path)
 	})
-}
-
-// folder is where the words of a file are counted: the first folder of its path, of internal the first two.
-func folder(path string) string {
-	parts := strings.Split(filepath.ToSlash(filepath.Dir(path)), "/")
-	if parts[0] == "internal" && len(parts) > 1 {
-		return parts[0] + "/" + parts[1]
-	}
-	return parts[0]
 }
 
 // read reads all code and pages, line by line. Logs of runs, what old releases changed and this test are left out.
