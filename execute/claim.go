@@ -245,7 +245,7 @@ func (s *Store) applyPacket(ctx context.Context, t terms, moves []Move, careful 
 		}
 		update, args := s.guardedUpdate(t, token, free, moves)
 		p.Exec(update, args...)
-		s.leave(p, t.who, token, moves)
+		s.insertRuns(p, t.who, token, moves)
 		readBack(p, won, token, ids, moves)
 		clock = schema.ClockReading{Sent: time.Now()}
 		p.Then(clock.Scan, `SELECT `+schema.NowSQL)
@@ -258,7 +258,7 @@ func (s *Store) applyPacket(ctx context.Context, t terms, moves []Move, careful 
 	if err != nil {
 		return Applied{}, schema.ExplainNoID(err, s.db.Prefix, "QRTZ_RUN")
 	}
-	applied, later := s.started(ctx, t.who, moves, won)
+	applied, later := s.startWon(ctx, t.who, moves, won)
 	applied.Clock, applied.later = clock, errors.Join(applied.later, later)
 	return applied, nil
 }

@@ -15,8 +15,8 @@ import (
 
 // What a claim leaves in QRTZ_RUN, and how this process learns what it has won.
 
-// leave adds to the packet of a batch of moves the rows that they leave in QRTZ_RUN.
-func (s *Store) leave(p *schema.Packet, who node.Instance, token int64, moves []Move) {
+// insertRuns adds to the packet of a batch of moves the rows that they leave in QRTZ_RUN.
+func (s *Store) insertRuns(p *schema.Packet, who node.Instance, token int64, moves []Move) {
 	fires := make([]run.Fires, len(moves))
 	for i, m := range moves {
 		fires[i] = run.Fires{ExecuteID: m.Execute.ID, Rows: m.Runs, One: m.claimsOne()}
@@ -143,8 +143,9 @@ func readJobs(p *schema.Packet, won *winnings, moves []Move) {
 	}, jobsSQL, slices.Compact(ids))
 }
 
-// started sorts what a packet won: what is ours to start, and what must first find that no other run of its job goes.
-func (s *Store) started(ctx context.Context, who node.Instance, moves []Move, won *winnings) (Applied, error) {
+// startWon sorts what a packet won. Runs that must be the only ones of their jobs it starts, if no other goes; the others are
+// ours already.
+func (s *Store) startWon(ctx context.Context, who node.Instance, moves []Move, won *winnings) (Applied, error) {
 	var applied Applied
 	var exclusive []run.Run
 	for i := range moves {

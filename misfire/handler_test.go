@@ -19,7 +19,7 @@ func TestWithoutTheWindowNothingIsWritten(t *testing.T) {
 	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
 		c.theirs = true
 		c.add(1, "tick", time.Second, now.Add(-time.Hour))
-		require.NoError(t, comeBy(t, h))
+		require.NoError(t, tryPass(t, h))
 		require.Equal(t, []string{"enter"}, c.calls)
 		require.NoError(t, h.FullPass(t.Context()), "at start-up it works all the same")
 		require.True(t, c.rows[1].Next.After(now))
@@ -29,7 +29,7 @@ func TestWithoutTheWindowNothingIsWritten(t *testing.T) {
 func TestTheOrderOfSteps(t *testing.T) {
 	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
 		c.previous = now.Add(-interval)
-		require.NoError(t, comeBy(t, h))
+		require.NoError(t, tryPass(t, h))
 		require.Equal(t, []string{
 			"enter", "sync switches", "bury", "abandoned", "view", "adopt", "mark paused",
 			"new", "overdue", "overdue", "paused overdue", "broken", "stuck executes", "stuck runs", "derive", "clean history",
@@ -37,16 +37,16 @@ func TestTheOrderOfSteps(t *testing.T) {
 	})
 }
 
-func comeBy(t *testing.T, h *Handler) error {
+func tryPass(t *testing.T, h *Handler) error {
 	t.Helper()
-	_, err := h.comeBy(t.Context())
+	_, err := h.tryPass(t.Context())
 	return err
 }
 
 // failed tells whether the last pass left something undone.
 func failed(t *testing.T, h *Handler) bool {
 	t.Helper()
-	require.NoError(t, comeBy(t, h))
+	require.NoError(t, tryPass(t, h))
 	return h.unfinished
 }
 
@@ -69,10 +69,10 @@ func TestAnErrorEndsOneStep(t *testing.T) {
 			c.theirs, c.calls = true, nil
 			require.True(t, failed(t, h), "it is tried again, though another node has the lock-time window")
 			delete(c.err, name)
-			require.NoError(t, comeBy(t, h))
+			require.NoError(t, tryPass(t, h))
 			require.Contains(t, c.calls, name)
 			c.calls = nil
-			require.NoError(t, comeBy(t, h))
+			require.NoError(t, tryPass(t, h))
 			require.Equal(t, []string{"enter"}, c.calls, "all is done")
 		})
 	}
@@ -132,7 +132,7 @@ func TestTransactionsAreBounded(t *testing.T) {
 			e := c.add(id+1, "tick", time.Millisecond, now.Add(-time.Hour))
 			e.Misfire, e.CatchUpLimit = execute.CatchUp, 900
 		}
-		require.NoError(t, comeBy(t, h))
+		require.NoError(t, tryPass(t, h))
 		require.Len(t, c.moves, 20)
 		require.Equal(t, []int{3, 3, 3, 3, 3, 3, 2}, c.batches)
 	})
@@ -152,7 +152,7 @@ func TestMissedFiresOfCronSchedulesTakeSeveralPasses(t *testing.T) {
 		c.work = 300 * time.Millisecond // of every statement, so that a pass is soon cut off
 		passes, other := 0, 0
 		for behind := true; behind; passes++ {
-			require.NoError(t, comeBy(t, h))
+			require.NoError(t, tryPass(t, h))
 			behind = false
 			for id := range int64(30) {
 				behind = behind || !c.rows[id+1].Next.After(now)
@@ -183,11 +183,11 @@ func TestMissedFiresOfCronSchedulesTakeSeveralPasses(t *testing.T) {
 func TestTheDeadAreNamedAndWhatNobodyHoldsIsLost(t *testing.T) {
 	in(t, func(t *testing.T, c *cluster, h *Handler, now time.Time) {
 		c.abandoned = []int64{3, 4}
-		require.NoError(t, comeBy(t, h))
+		require.NoError(t, tryPass(t, h))
 		require.NotContains(t, c.log.String(), "declared dead")
 		require.Equal(t, []int64{3, 4}, c.lost, "all that have died")
 		c.dead = []node.Node{{ID: "n9", Heartbeat: now.Add(-time.Minute)}}
-		require.NoError(t, comeBy(t, h))
+		require.NoError(t, tryPass(t, h))
 		require.Contains(t, c.log.String(), `"node":"n9"`)
 	})
 }
@@ -203,7 +203,7 @@ func TestWhatIsDoneWithWhatIsOverdue(t *testing.T) {
 		c.add(6, "gone", time.Second, long).State = execute.Paused
 		c.add(7, "tick", time.Second, long).ResumedAt = now.Add(-90 * time.Second)
 		c.due = []run.Stuck{{Class: "gone"}, {Class: "tick"}, {Class: "tick", Why: "its job is gone"}}
-		require.NoError(t, comeBy(t, h))
+		require.NoError(t, tryPass(t, h))
 
 		require.Equal(t, now.Add(time.Second).UnixMilli(), c.rows[1].Next.UnixMilli())
 		require.Equal(t, late, c.rows[2].Next, "not yet a misfire")
@@ -229,7 +229,7 @@ func TestTheAppOffMovesEverythingOn(t *testing.T) {
 		c.view.AppOn, c.view.At = false, now.Add(-time.Second)
 		c.add(1, "tick", time.Second, now.Add(-time.Hour))
 		c.add(2, "tick", time.Second, now.Add(-time.Second/2))
-		require.NoError(t, comeBy(t, h))
+		require.NoError(t, tryPass(t, h))
 		require.Len(t, c.moves, 1)
 		require.Empty(t, c.moves[0].Runs)
 		require.Equal(t, now, c.rows[1].Next)
@@ -242,7 +242,7 @@ func TestWhatWasDueBeforeTheAppWasOffIsOwed(t *testing.T) {
 		c.view.AppOn, c.view.AppSwitchedAt = false, now.Add(-5*time.Second)
 		c.add(1, "tick", time.Second, now.Add(-7*time.Second))
 		c.add(2, "tick", time.Second, now.Add(-5*time.Second))
-		require.NoError(t, comeBy(t, h))
+		require.NoError(t, tryPass(t, h))
 		runs := map[int64]int64{}
 		for _, m := range c.moves {
 			for _, r := range m.Runs {
@@ -260,7 +260,7 @@ func TestNewExecutesAreBegun(t *testing.T) {
 		for id, class := range []string{"tick", "off", "gone"} {
 			c.add(int64(id), class, time.Second, time.Time{})
 		}
-		require.NoError(t, comeBy(t, h))
+		require.NoError(t, tryPass(t, h))
 		require.Equal(t, now, c.rows[0].Next)
 		require.Equal(t, now.Add(time.Second), c.rows[1].Next, "begun, then moved on")
 		require.Zero(t, c.rows[2].Next)
@@ -306,7 +306,7 @@ func TestPages(t *testing.T) {
 				broken.Problem = errors.New("bad expression")
 			}
 		}
-		require.NoError(t, comeBy(t, h))
+		require.NoError(t, tryPass(t, h))
 		states := map[execute.State]int{}
 		for id, e := range c.rows {
 			states[e.State]++
@@ -324,7 +324,7 @@ func TestAPageOfWhichNothingCanBeMovedIsLeft(t *testing.T) {
 		}
 		c.add(5, "tick", time.Second, time.Time{})
 		c.stuck[5] = true
-		require.NoError(t, comeBy(t, h))
+		require.NoError(t, tryPass(t, h))
 		require.Empty(t, c.moves)
 		require.Contains(t, c.calls, "derive")
 	})
@@ -337,7 +337,7 @@ func TestASchedulesThatFiresWhileItIsMovedOn(t *testing.T) {
 		c.add(1, "off", time.Millisecond, now.Add(-time.Second))
 		c.add(2, "tick", time.Millisecond, now.Add(-time.Second)).State = execute.Paused
 		c.add(3, "tick", time.Millisecond, now.Add(-2*time.Minute))
-		require.NoError(t, comeBy(t, h))
+		require.NoError(t, tryPass(t, h))
 		require.Len(t, c.moves, 3)
 	})
 }

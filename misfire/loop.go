@@ -8,13 +8,13 @@ import (
 	"github.com/qrtz-go/qrtz/app"
 )
 
-// Run does a pass at once, and then comes by every interval until ctx is done. Failures are logged once per outage and
+// Run does a pass at once, and then tries to do one every interval until ctx is done. Failures are logged once per outage and
 // waited out.
 // The next pass takes up what a pass leaves undone after a pause of a third of the interval, so that the database has time for others.
 func (h *Handler) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for work := h.firstPass; ; work = h.comeBy {
+	for work := h.firstPass; ; work = h.tryPass {
 		select {
 		case <-ctx.Done():
 			return
@@ -36,12 +36,12 @@ func (h *Handler) Run(ctx context.Context) {
 // firstPass is done whichever node has advanced the lock-time window.
 func (h *Handler) firstPass(ctx context.Context) (entered bool, err error) {
 	h.unfinished = true
-	return h.comeBy(ctx)
+	return h.tryPass(ctx)
 }
 
-// comeBy does a pass if this node advances the lock-time window, or if its last pass left work undone. Otherwise another
+// tryPass does a pass if this node advances the lock-time window, or if its last pass left work undone. Otherwise another
 // node has just done one, and nothing is written. It tells whether it got as far as that; the error is of what comes before.
-func (h *Handler) comeBy(ctx context.Context) (entered bool, err error) {
+func (h *Handler) tryPass(ctx context.Context) (entered bool, err error) {
 	window, err := h.enter(ctx)
 	if err != nil {
 		return false, err

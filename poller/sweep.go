@@ -32,13 +32,13 @@ func (p *Poller) sweep(ctx context.Context) error {
 		return err
 	}
 	if found.New {
-		err = p.plans(ctx, func() ([]*execute.Execute, error) { return p.executes.New(ctx, p.cfg.Classes, maxSwept) })
+		err = p.addToPlan(ctx, func() ([]*execute.Execute, error) { return p.executes.New(ctx, p.cfg.Classes, maxSwept) })
 	}
 	if err == nil && found.ChangedAt().After(p.lastChange) {
 		err = p.planChanged(ctx, now, found.ChangedAt())
 	}
 	if err == nil && found.Overdue && p.pool.Free() > 0 && !p.behind() {
-		err = p.plans(ctx, func() ([]*execute.Execute, error) {
+		err = p.addToPlan(ctx, func() ([]*execute.Execute, error) {
 			return p.executes.Overdue(ctx, execute.Executing, p.cfg.Classes, now.Add(-p.cfg.MisfireAfter), now.Add(-grace), maxSwept)
 		})
 	}
@@ -147,7 +147,7 @@ func (p *Poller) planChanged(ctx context.Context, now, changedAt time.Time) erro
 	if since.IsZero() {
 		since = now.Add(-p.cfg.MisfireAfter) // what was changed before, the first poll has read
 	}
-	err := p.plans(ctx, func() ([]*execute.Execute, error) {
+	err := p.addToPlan(ctx, func() ([]*execute.Execute, error) {
 		return p.executes.Changed(ctx, since, now.Add(-p.cfg.MisfireAfter), p.horizon(now), maxSwept)
 	})
 	if err == nil {
@@ -163,8 +163,8 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// plans adds to the plan what read returns.
-func (p *Poller) plans(ctx context.Context, read func() ([]*execute.Execute, error)) error {
+// addToPlan adds to the plan what read returns.
+func (p *Poller) addToPlan(ctx context.Context, read func() ([]*execute.Execute, error)) error {
 	mark := p.plan.mark()
 	rows, err := read()
 	if err != nil {

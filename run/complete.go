@@ -158,7 +158,7 @@ func (s *Store) write(ctx context.Context, results []Result) (done int, err erro
 	case kindDrop:
 		return s.alone(ctx, s.drop, results)
 	default:
-		return s.retry(ctx, results)
+		return s.endAndRetry(ctx, results)
 	}
 }
 
@@ -260,9 +260,9 @@ SELECT R.APPLICATION, R.JOB_ID, R.EXECUTE_ID, R.FIRE_TIME, R.ATTEMPT + 1, 'PENDI
     ON DUPLICATE KEY UPDATE ATTEMPT = VALUES(ATTEMPT)`
 )
 
-// retry writes results and the attempts that follow them in one transaction: neither a lost nor a second attempt. What one
+// endAndRetry writes results and the attempts that follow them in one transaction: neither a lost nor a second attempt. What one
 // that committed unnoticed has done is not done again, for the runs are no longer RUNNING.
-func (s *Store) retry(ctx context.Context, results []Result) (done int, err error) {
+func (s *Store) endAndRetry(ctx context.Context, results []Result) (done int, err error) {
 	next := make([]any, 0, 4*len(results))
 	var keep, drop []Result
 	for _, r := range results {

@@ -49,8 +49,8 @@ DELETE R FROM %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID
 // finalStates are those of runs that have ended.
 var finalStates = []State{Succeeded, Failed, Lost, Cancelled, Skipped}
 
-// cleaning is how far CleanHistory has come.
-type cleaning struct {
+// cleanedTo is how far CleanHistory has come.
+type cleanedTo struct {
 	aged    runWalk // the runs that were due long enough ago
 	odd     runWalk // the others: they may have ended before their time
 	counted int64   // the job up to which KEEP_RUNS has been looked at
@@ -93,13 +93,13 @@ func (s *Store) cleanByAge(ctx context.Context, now int64) (deleted int, more bo
 		return 0, false, err
 	}
 	bound := now - shortest
-	aged, more, err := s.cleanWalk(ctx, &s.cleaning.aged, runRange{math.MinInt64, bound}, now, barrenPages, func() (int64, error) {
+	aged, more, err := s.cleanWalk(ctx, &s.cleaned.aged, runRange{math.MinInt64, bound}, now, barrenPages, func() (int64, error) {
 		return s.soonest(ctx, bound, shortest)
 	})
 	if err != nil {
 		return aged, more, err
 	}
-	odd, _, err := s.cleanWalk(ctx, &s.cleaning.odd, runRange{bound, math.MaxInt64}, now, oddPages, func() (int64, error) {
+	odd, _, err := s.cleanWalk(ctx, &s.cleaned.odd, runRange{bound, math.MaxInt64}, now, oddPages, func() (int64, error) {
 		return math.MaxInt64, nil
 	})
 	return aged + odd, more, err
@@ -213,14 +213,14 @@ func (s *Store) deleteRuns(ctx context.Context, ids []int64) (locked []int64, er
 // cleanByNumber continues with the jobs that keep a number of runs. It looks at all that they keep, so that it takes some
 // of the jobs at a time.
 func (s *Store) cleanByNumber(ctx context.Context) (deleted int, more bool, err error) {
-	if !s.cleaning.begun {
-		s.cleaning.begun, s.cleaning.counted = true, math.MinInt64
+	if !s.cleaned.begun {
+		s.cleaned.begun, s.cleaned.counted = true, math.MinInt64
 	}
 	var jobs []struct {
 		ID       int64 `db:"ID"`
 		KeepRuns int   `db:"KEEP_RUNS"`
 	}
-	if err := s.db.Select(ctx, &jobs, countedJobsSQL, s.app, s.cleaning.counted, countedJobs); err != nil {
+	if err := s.db.Select(ctx, &jobs, countedJobsSQL, s.app, s.cleaned.counted, countedJobs); err != nil {
 		return 0, false, err
 	}
 	var problems []error
@@ -232,10 +232,10 @@ func (s *Store) cleanByNumber(ctx context.Context) (deleted int, more bool, err 
 		n, left, err := s.cleanJob(ctx, job.ID, job.KeepRuns)
 		deleted, looked, more = deleted+n, looked+job.KeepRuns, more || left
 		problems = append(problems, err)
-		s.cleaning.counted = job.ID
+		s.cleaned.counted = job.ID
 	}
 	if len(jobs) < countedJobs {
-		s.cleaning.counted = math.MinInt64
+		s.cleaned.counted = math.MinInt64
 	}
 	return deleted, more, errors.Join(problems...)
 }

@@ -15,7 +15,7 @@ type Store struct {
 	db       schema.Tables
 	app      string
 	weighing atomic.Int64 // how many runs' data is measured by one statement; 0: as many as at first
-	cleaning cleaning     // only CleanHistory uses it
+	cleaned  cleanedTo    // how far CleanHistory has come, which alone uses it
 	stuckTo  *cursor      // how far StuckRuns has come; nil: it begins again
 	keysTo   *int64       // how far freeKeys has come, likewise
 }

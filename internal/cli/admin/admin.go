@@ -58,8 +58,8 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return json.Marshal(t.UTC().Format("2006-01-02T15:04:05.000Z"))
 }
 
-// one finds a row by its id.
-func one[T any](ctx context.Context, s *Store, what, text string, id int64) (found T, err error) {
+// byID finds a row by its id.
+func byID[T any](ctx context.Context, s *Store, what, text string, id int64) (found T, err error) {
 	rows, err := rowsOf[T](ctx, s, query{text, []any{id}})
 	switch {
 	case err != nil:

@@ -218,7 +218,7 @@ func executesByTimeQuery(some []query, n int) query {
 
 // Execute finds an execute.
 func (s *Store) Execute(ctx context.Context, id int64) (Execute, error) {
-	e, err := one[Execute](ctx, s, "schedule", executeSQL, id)
+	e, err := byID[Execute](ctx, s, "schedule", executeSQL, id)
 	e.nameApp()
 	return e, err
 }

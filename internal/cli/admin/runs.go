@@ -176,5 +176,5 @@ func runsByTimeQuery(some []query, n int) query {
 
 // Run finds a run.
 func (s *Store) Run(ctx context.Context, id int64) (Run, error) {
-	return one[Run](ctx, s, "run", runSQL, id)
+	return byID[Run](ctx, s, "run", runSQL, id)
 }
