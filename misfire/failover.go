@@ -18,11 +18,12 @@ func (h *Handler) failOver(ctx context.Context) error {
 	return errors.Join(err, h.LoseAbandoned(ctx))
 }
 
-// LoseAbandoned puts runs on record as LOST that no node holds any more: a node does so before its first poll, since those of
-// its own earlier life may stand in the way of others.
+// LoseAbandoned puts runs on record as LOST that no node holds any more, and frees the overlap keys of runs that a person
+// ended by SQL. Both may keep runs of the same jobs from starting: a node therefore does this before its first poll, too.
 func (h *Handler) LoseAbandoned(ctx context.Context) error {
+	problems := []error{h.runs.FreeOverlapKeys(ctx)}
 	abandoned, err := h.runs.Abandoned(ctx)
-	problems := []error{err}
+	problems = append(problems, err)
 	for _, instance := range abandoned {
 		lost, err := h.runs.Lose(ctx, instance, NodeDied)
 		h.cfg.Lost(lost)

@@ -48,6 +48,7 @@ type Executes interface {
 // Runs is what the handler needs of run.Store.
 type Runs interface {
 	StuckRuns(ctx context.Context, now, before time.Time) ([]run.Stuck, error)
+	FreeOverlapKeys(ctx context.Context) error
 	Abandoned(ctx context.Context) ([]int64, error)
 	Lose(ctx context.Context, instance int64, why string) ([]run.LostRun, error)
 	CleanHistory(ctx context.Context, now time.Time) (deleted int, more bool, err error)

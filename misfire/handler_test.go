@@ -31,7 +31,7 @@ func TestTheOrderOfSteps(t *testing.T) {
 		c.previous = now.Add(-interval)
 		require.NoError(t, tryPass(t, h))
 		require.Equal(t, []string{
-			"enter", "sync switches", "bury", "abandoned", "view", "adopt", "mark paused",
+			"enter", "sync switches", "bury", "free overlap keys", "abandoned", "view", "adopt", "mark paused",
 			"new", "overdue", "overdue", "paused overdue", "broken", "stuck executes", "stuck runs", "derive", "clean history",
 		}, c.calls)
 	})
@@ -52,7 +52,7 @@ func failed(t *testing.T, h *Handler) bool {
 
 func TestAnErrorEndsOneStep(t *testing.T) {
 	all := []string{
-		"sync switches", "bury", "abandoned", "view", "adopt", "mark paused", "new", "overdue", "paused overdue", "broken",
+		"sync switches", "bury", "free overlap keys", "abandoned", "view", "adopt", "mark paused", "new", "overdue", "paused overdue", "broken",
 		"stuck executes", "stuck runs", "derive", "clean history",
 	}
 	for _, name := range all {

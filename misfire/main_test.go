@@ -99,6 +99,8 @@ func (c *cluster) ReadView(context.Context) (node.View, error) { return c.view, 
 func (c *cluster) SyncSwitches(context.Context) error          { return c.write("sync switches") }
 func (c *cluster) Adopt(context.Context) error                 { return c.write("adopt") }
 func (c *cluster) MarkPaused(context.Context) error            { return c.write("mark paused") }
+func (c *cluster) FreeOverlapKeys(context.Context) error       { return c.write("free overlap keys") }
+
 func (c *cluster) Abandoned(context.Context) (ids []int64, err error) {
 	return c.abandoned, c.call("abandoned")
 }

@@ -29,8 +29,15 @@ SELECT ID, OVERLAP_KEY, APPLICATION = ? AND STATE <> 'RUNNING' AS STALE FROM QRT
 	freeKeysSQL = `UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID SET R.OVERLAP_KEY = NULL WHERE R.STATE <> 'RUNNING'`
 )
 
-// freeKeys frees the overlap keys of runs that a person ended by SQL: only their STATE says so. No index tells them by app: it
-// also looks at those of other apps, but only at some in one pass.
+// FreeOverlapKeys frees the overlap keys of runs that a person ended by SQL: only their STATE says so. No index tells them by
+// app: it also looks at those of other apps, but only at some in one call.
+func (s *Store) FreeOverlapKeys(ctx context.Context) error {
+	if err := s.freeKeys(ctx); err != nil {
+		return fmt.Errorf("free overlap keys: %w", err)
+	}
+	return nil
+}
+
 func (s *Store) freeKeys(ctx context.Context) error {
 	after := int64(math.MinInt64)
 	if s.keysTo != nil {
@@ -68,16 +75,12 @@ SELECT DISTINCT R.INSTANCE FROM QRTZ_RUN R
   LEFT JOIN QRTZ_NODE N ON N.APPLICATION = ? AND N.INSTANCE = R.INSTANCE
  WHERE R.APPLICATION = ? AND R.STATE = 'RUNNING' AND N.INSTANCE IS NULL AND R.INSTANCE IS NOT NULL`
 
-// Abandoned lists instances that have RUNNING runs and are no longer those of any node. It also frees the overlap keys of
-// runs that a person ended by SQL.
+// Abandoned lists instances that have RUNNING runs and are no longer those of any node.
 func (s *Store) Abandoned(ctx context.Context) (instances []int64, err error) {
-	if err = s.freeKeys(ctx); err != nil {
-		err = fmt.Errorf("free overlap keys: %w", err)
-	}
 	if err := s.db.Select(ctx, &instances, abandonedSQL, s.app, s.app); err != nil {
 		return nil, fmt.Errorf("look for abandoned runs: %w", err)
 	}
-	return instances, err
+	return instances, nil
 }
 
 const (

@@ -56,8 +56,7 @@ func TestTheKeyIsFreeWhenItsRunHasEnded(t *testing.T) {
 		},
 		"ended by SQL": func(f *tables, _ node.Instance, r Run) error {
 			f.Exec(`UPDATE QRTZ_RUN SET STATE = 'FAILED' WHERE ID = ?`, r.ID)
-			_, err := f.store.Abandoned(f.T.Context())
-			return err
+			return f.store.FreeOverlapKeys(f.T.Context())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
