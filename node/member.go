@@ -122,9 +122,9 @@ func (m *Member) Leave(ctx context.Context) error {
 	return m.store.Leave(ctx, self.NodeID, self.ID)
 }
 
-// Refresh reads the cluster: switches, nodes, and whether this instance still holds its row. It brings
-// this node's switch in line with the app's where it sees them differ, and notes that they are off. What a lock keeps it
-// from is left to the next time.
+// Refresh reads the cluster: switches, nodes, and whether this instance still holds its row. It also writes: it brings this
+// node's switch in line with the app's if they differ, and notes since when they are off. If a lock keeps it from writing, the
+// next call does.
 func (m *Member) Refresh(ctx context.Context) error {
 	v, err := m.read(ctx, m.store)
 	if err != nil {
