@@ -111,7 +111,7 @@ func measure(ctx context.Context, db *sqlx.DB, job int64, size Size, first time.
 	for n := range warmUp + size.Claims {
 		moves := make([]execute.Move, len(due))
 		for i, e := range due {
-			moves[i] = e.ClaimMove([]time.Time{e.Next})
+			moves[i] = claimNext(e)
 		}
 		began := time.Now()
 		won, err := s.Claim(ctx, who, moves)
