@@ -155,8 +155,7 @@ func (s *Store) deriveJobs(ctx context.Context, jobs []int64) (locked []int64, e
 			rows = append(rows, id, byID[id].Was, byID[id].Derived)
 		}
 		table, args := schema.Values(rows, "ID", "STATE0", "STATE1")
-		_, err := s.db.ExecOnce(ctx, fmt.Sprintf(setJobStatesSQL, table), args...)
-		return err
+		return s.db.Write(ctx, fmt.Sprintf(setJobStatesSQL, table), args...)
 	})
 }
 

@@ -72,8 +72,7 @@ func (s *Store) writeNews(ctx context.Context, news []Underway) error {
 		rows = append(rows, u.Run.ID, u.Run.Instance, u.Run.Fence, u.Started.UnixMilli(), percent(u.Progress), message(u.Message))
 	}
 	table, args := schema.Values(rows, "ID", "HOLDER", "CLAIM", "STARTED", "PERCENT", "MESSAGE1")
-	_, err := s.db.ExecOnce(ctx, fmt.Sprintf(attendSQL, table), args...)
-	return err
+	return s.db.Write(ctx, fmt.Sprintf(attendSQL, table), args...)
 }
 
 // mendNews writes news that the server refused in ASCII, or else without a message, or else not at all.

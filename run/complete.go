@@ -177,10 +177,7 @@ func (s *Store) mend(ctx context.Context, r Result, refusal error) (done int, st
 		forms = append(forms, plain.withoutRetry(why), last)
 	}
 	for _, form := range forms {
-		err := schema.Again(ctx, func() (err error) {
-			done, err = s.write(ctx, []Result{form})
-			return err
-		})
+		done, err := s.write(ctx, []Result{form})
 		if err == nil {
 			return done, true, nil
 		}
@@ -194,7 +191,7 @@ func (s *Store) mend(ctx context.Context, r Result, refusal error) (done int, st
 // alone carries out one statement, outside a transaction.
 func (s *Store) alone(ctx context.Context, statement func([]Result) (string, []any), results []Result) (done int, err error) {
 	query, args := statement(results)
-	result, err := s.db.ExecOnce(ctx, query, args...)
+	result, err := s.db.Exec(ctx, query, args...)
 	if err != nil {
 		return 0, err
 	}

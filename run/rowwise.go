@@ -14,7 +14,7 @@ const maxLockWaits = 3
 type rowwise[T any] struct {
 	store *Store
 	id    func(T) int64
-	// write does the step for some rows, all or none.
+	// write does the step for some rows, all or none. After a deadlock it tries again by itself.
 	write func(context.Context, []T) error
 	// refused deals with the one row that the server refuses.
 	refused func(context.Context, T, error) error
@@ -40,7 +40,7 @@ func (w *rowwise[T]) do(ctx context.Context, rows []T) (left []T, err error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	err = schema.Again(ctx, func() error { return w.write(ctx, rows) })
+	err = w.write(ctx, rows)
 	if schema.RowFault(err) && len(rows) == 1 {
 		err = w.refused(ctx, rows[0], err)
 	}

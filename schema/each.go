@@ -9,20 +9,14 @@ import (
 
 // WriteEach writes rows of a table by primary key, in one statement if it can. Rows that another transaction has locked are
 // left as they are and returned; rows whose own values the server refuses are named in the error, and the others are
-// written all the same.
+// written all the same. After a deadlock write tries again by itself, as Tables.Exec does.
 func (t Tables) WriteEach(ctx context.Context, table string, ids []int64, write func(ids []int64) error) (locked []int64, err error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	var wait error
-	err = Again(ctx, func() error {
-		if wait = write(ids); Locked(wait) {
-			return nil
-		}
-		return wait
-	})
+	err = write(ids)
 	switch {
-	case Locked(wait):
+	case Locked(err):
 		return t.writeUnlocked(ctx, table, ids, write)
 	case RowFault(err) && len(ids) == 1:
 		return nil, fmt.Errorf("row %d of %s: %w", ids[0], t.Prefix.SQL(table), err)

@@ -41,7 +41,7 @@ func (t Tables) Query(ctx context.Context, query string, args ...any) (*sqlx.Row
 // Exec runs one statement outside a transaction, and starts over as InTx does.
 func (t Tables) Exec(ctx context.Context, query string, args ...any) (result sql.Result, err error) {
 	err = Again(ctx, func() error {
-		result, err = t.ExecOnce(ctx, query, args...)
+		result, err = t.On(t.DB).Exec(ctx, query, args...)
 		return err
 	})
 	return result, err
@@ -51,11 +51,6 @@ func (t Tables) Exec(ctx context.Context, query string, args ...any) (result sql
 func (t Tables) Write(ctx context.Context, query string, args ...any) error {
 	_, err := t.Exec(ctx, query, args...)
 	return err
-}
-
-// ExecOnce runs one statement outside a transaction. The caller deals with a deadlock.
-func (t Tables) ExecOnce(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	return t.On(t.DB).Exec(ctx, query, args...)
 }
 
 // InTx is the function InTx on these tables.
