@@ -79,20 +79,36 @@ func (s *session) meet(ctx context.Context, callers *sqlx.DB) error {
 	if s.cfg.DSN == "" {
 		return nil
 	}
-	nodes, begin := node.NewStore(callers, schema.Prefix(s.cfg.Prefix), s.cfg.App), time.Now()
-	for {
-		seen, err := nodes.Sees(ctx, s.member.Self().ID)
-		if err != nil || seen {
+	limit := min(meetFor, s.cfg.NodeTimeout/2) // this node has joined, and sends no heartbeats before it has met
+	look, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	nodes := node.NewStore(callers, schema.Prefix(s.cfg.Prefix), s.cfg.App)
+	for answered := false; ; {
+		seen, err := nodes.Sees(look, s.member.Self().ID)
+		answered = answered || err == nil
+		switch over := look.Err() != nil && ctx.Err() == nil; {
+		case seen:
+			return nil
+		case over && answered:
+			return s.apart(ctx, callers)
+		case over:
+			s.cfg.Logger.Warn().Err(err).Dur("after", limit).
+				Msg("the *sql.DB given to Open has not answered: whether it leads to the database of Config.DSN is not known")
+			return nil
+		case err != nil:
 			return err
 		}
-		if time.Since(begin) > min(meetFor, s.cfg.NodeTimeout/2) {
-			return fmt.Errorf("the *sql.DB given to Open leads to %s, Config.DSN to %s: there, this node has joined, and the *sql.DB does not show it; "+
-				"both must lead to the same database", schema.Where(ctx, callers), schema.Where(ctx, s.links.own))
-		}
 		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case <-look.Done():
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// apart names the two databases that the scheduler was given.
+func (s *session) apart(ctx context.Context, callers *sqlx.DB) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return fmt.Errorf("the *sql.DB given to Open leads to %s, Config.DSN to %s: there, this node has joined, and the *sql.DB does not show it; "+
+		"both must lead to the same database", schema.Where(ctx, callers), schema.Where(ctx, s.links.own))
 }

@@ -3,15 +3,16 @@ package qrtz
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/jmoiron/sqlx"
-	"github.com/qrtz-go/qrtz/run"
-
 	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/run"
 )
 
 // server is where a loader reads: it may be away for a while, and data may grow.
@@ -111,4 +112,29 @@ func TestARunWhoseInstanceHasLostItsPlaceIsNotStarted(t *testing.T) {
 	one.carryOut(run.Run{ID: 1, Class: "tick", Instance: 7, Attempt: 1, FireTime: time.Now()}, time.Now())
 	require.False(t, started)
 	require.Empty(t, one.active.byID)
+}
+
+// busy is a database whose connections are all taken.
+type busy struct{ driver.Connector }
+
+func (busy) Connect(ctx context.Context) (driver.Conn, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (busy) Driver() driver.Driver { return nil }
+
+// The caller may hold all connections of its pool, for as long as it likes: a node that has joined does not wait for them.
+func TestABusyPoolOfTheCallersHoldsUpNoStart(t *testing.T) {
+	db := sql.OpenDB(busy{})
+	defer func() { require.NoError(t, db.Close()) }()
+	s, err := Open(db, Config{App: "a", DSN: "user@unix(/nowhere)/nothing"})
+	require.NoError(t, err)
+	x := sqlx.NewDb(db, "mysql")
+	one := newSession(s, &links{own: x, beat: x})
+	one.cfg.NodeTimeout = 100 * time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	require.NoError(t, one.meet(ctx, x))
+	require.NoError(t, ctx.Err())
 }
