@@ -26,7 +26,8 @@ type Config struct {
 	// DSN is where a running Scheduler opens connections of its own, seven in all: the database that Open was given, as
 	// github.com/go-sql-driver/mysql names it. A claim is then one round trip, and nothing that handlers do to the pool of
 	// Open can hold up claims or heartbeats. By default the Scheduler takes as many connections out of that pool for as
-	// long as it runs, sets their sessions, and closes them in the end.
+	// long as it runs, sets their sessions, and closes them in the end. Run returns an error if the pool of Open leads to
+	// another database; a pool that does not answer within five seconds, or half of NodeTimeout, is only warned of.
 	DSN string
 
 	// Prefix is what the table names begin with. Defaults to QRTZ_.
