@@ -30,6 +30,15 @@ type Options struct {
 	Overlap    Overlap
 	QueueLimit int // with OverlapQueue: how many runs wait, the newest; defaults to 10
 
+	// MaxRunning is how many runs of the job the whole cluster carries out at once, at most 10,000. What is beyond that stays
+	// pending until one of them has ended. With OverlapSkip and OverlapQueue, whose rule then decides about what is beyond, it
+	// defaults to 1; else to any number. A unique key enforces it, so that no crash can use up a place for good.
+	MaxRunning int
+
+	// Priority decides which runs start first where several are due at once and there is no room for all of them:
+	// PriorityLow, PriorityNormal (the default) or PriorityHigh.
+	Priority Priority
+
 	// Timeout is how long a run may take before its context is cancelled with ErrTimedOut. Defaults to no limit.
 	Timeout time.Duration
 
@@ -58,6 +67,16 @@ const (
 	OverlapQueue = run.OverlapQueue // it waits
 )
 
+// Priority decides which runs start first where several are due at once and there is no room for all of them.
+type Priority = run.Priority
+
+// The priorities.
+const (
+	PriorityLow    = run.PriorityLow
+	PriorityNormal = run.PriorityNormal
+	PriorityHigh   = run.PriorityHigh
+)
+
 // History is which finished runs stay on record.
 type History = run.History
 
@@ -78,7 +97,8 @@ func (o Options) withDefaults() run.Options {
 	setDefault(&o.History, d.History)
 	setDefault(&o.KeepFor, d.KeepFor)
 	return run.Options{
-		Recovery: o.Recovery, Overlap: o.Overlap, QueueLimit: o.QueueLimit, Timeout: o.Timeout, Attempts: o.Attempts,
+		Recovery: o.Recovery, Overlap: o.Overlap, QueueLimit: o.QueueLimit, MaxRunning: o.MaxRunning, Priority: o.Priority,
+		Timeout: o.Timeout, Attempts: o.Attempts,
 		Backoff: o.Backoff, MaxBackoff: o.MaxBackoff, History: o.History, KeepFor: o.KeepFor, KeepRuns: o.KeepRuns,
 	}
 }

@@ -41,6 +41,18 @@ func TestDeclareIsAllOrNothing(t *testing.T) {
 	require.Equal(t, int64(1), f.Count(`SELECT COUNT(*) FROM QRTZ_EXECUTE`))
 }
 
+func TestDeclareStoresLimitAndPriority(t *testing.T) {
+	f := newTables(t)
+	d := declaration("import", "x")
+	d.Options.MaxRunning, d.Options.Priority = 3, run.PriorityHigh
+	stored := `SELECT MAX_RUNNING * 10 + PRIORITY FROM QRTZ_JOB WHERE NAME = 'import'`
+	require.NoError(t, f.store.Declare(t.Context(), noon, []Declaration{d}))
+	require.Equal(t, int64(31), f.Count(stored))
+	d.Options.MaxRunning, d.Options.Priority = 5, run.PriorityLow
+	require.NoError(t, f.store.Declare(t.Context(), noon, []Declaration{d}))
+	require.Equal(t, int64(49), f.Count(stored))
+}
+
 func TestEightProgramsThatStartAtOnceDeclareOneRowEach(t *testing.T) {
 	f := newTables(t)
 	jobs := []Declaration{declaration("b", "x", "y"), declaration("a", "x"), declaration("c", "")}

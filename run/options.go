@@ -30,11 +30,26 @@ const (
 	HistoryNone   History = "NONE"   // no row is written, unless recovery, overlap or retry need one while the run goes; a run that dies with its node leaves no trace
 )
 
+// Priority decides which runs start first where several are due at once and there is no room for all of them.
+type Priority int8
+
+// The priorities.
+const (
+	PriorityLow    Priority = -1
+	PriorityNormal Priority = 0
+	PriorityHigh   Priority = 1
+)
+
+// MostRunning is the greatest MaxRunning: each run has a slot of its own, from 0 on.
+const MostRunning = 10000
+
 // Options are what a job asks of its runs; each is a column of QRTZ_JOB.
 type Options struct {
 	Recovery   bool          // a run whose node died is tried again elsewhere
 	Overlap    Overlap       // OVERLAP
 	QueueLimit int           // with OverlapQueue
+	MaxRunning int           // how many runs of the job go at once in the whole cluster; 0 for any number
+	Priority   Priority      // PRIORITY
 	Timeout    time.Duration // of a run; 0 for none
 	Attempts   int           // at most, of one fire, when it fails
 	Backoff    time.Duration // before the second attempt; it doubles with each further one
@@ -55,6 +70,8 @@ func (o Options) Validate() error {
 	overlaps, histories := []Overlap{OverlapAllow, OverlapSkip, OverlapQueue}, []History{HistoryAll, HistoryFailed, HistoryNone}
 	refuse(!slices.Contains(overlaps, o.Overlap), "overlap %q: want one of %s", o.Overlap, text.List(overlaps))
 	refuse(!slices.Contains(histories, o.History), "history %q: want one of %s", o.History, text.List(histories))
+	refuse(o.MaxRunning < 0 || o.MaxRunning > MostRunning, "MaxRunning (%d) must be between 0, for any number, and %d", o.MaxRunning, MostRunning)
+	refuse(o.Priority < PriorityLow || o.Priority > PriorityHigh, "Priority (%d) must be PriorityLow, PriorityNormal or PriorityHigh", o.Priority)
 	refuse(o.QueueLimit < 1, "QueueLimit (%d) must be at least 1", o.QueueLimit)
 	refuse(o.Timeout < 0, "Timeout (%s) must not be negative", o.Timeout)
 	refuse(o.Attempts < 1, "Attempts (%d) must be at least 1", o.Attempts)
@@ -70,7 +87,7 @@ func (o Options) Validate() error {
 
 // WithoutRow are the options of a run that has no row: what needs one is off.
 func (o Options) WithoutRow() Options {
-	o.History, o.Overlap, o.Recovery, o.Attempts = HistoryNone, OverlapAllow, false, 1
+	o.History, o.Overlap, o.MaxRunning, o.Recovery, o.Attempts = HistoryNone, OverlapAllow, 0, false, 1
 	return o
 }
 
@@ -91,7 +108,8 @@ func (o Options) RetryIn(attempt int) time.Duration {
 }
 
 // OptionColumns are the columns of QRTZ_JOB that OptionRow reads.
-const OptionColumns = `J.RECOVERY <> 0 AS RECOVERY, J.OVERLAP, J.QUEUE_LIMIT, J.RUN_TIMEOUT, J.ATTEMPTS, J.BACKOFF, J.MAX_BACKOFF, J.HISTORY, J.KEEP_FOR, J.KEEP_RUNS`
+const OptionColumns = `J.RECOVERY <> 0 AS RECOVERY, J.OVERLAP, J.QUEUE_LIMIT, J.RUN_TIMEOUT, J.ATTEMPTS, J.BACKOFF, J.MAX_BACKOFF, J.HISTORY, J.KEEP_FOR, J.KEEP_RUNS,
+       J.MAX_RUNNING, J.PRIORITY AS JOB_PRIORITY`
 
 // OptionRow is the options as columns. Its fields are pointers, since a job may have been deleted under its run.
 type OptionRow struct {
@@ -105,6 +123,8 @@ type OptionRow struct {
 	History    *History `db:"HISTORY"`
 	KeepFor    *int64   `db:"KEEP_FOR"`
 	KeepRuns   *int     `db:"KEEP_RUNS"`
+	MaxRunning *int     `db:"MAX_RUNNING"`
+	Priority   *int8    `db:"JOB_PRIORITY"`
 }
 
 // Options are the options that the columns say.
@@ -116,6 +136,7 @@ func (r OptionRow) Options() Options {
 		Recovery: *r.Recovery, Overlap: *r.Overlap, QueueLimit: max(*r.QueueLimit, 0),
 		Timeout: fromColumn(*r.Timeout), Attempts: *r.Attempts, Backoff: fromColumn(*r.Backoff), MaxBackoff: fromColumn(*r.MaxBackoff),
 		History: *r.History, KeepFor: fromColumn(*r.KeepFor), KeepRuns: *r.KeepRuns,
+		MaxRunning: min(max(*r.MaxRunning, 0), MostRunning), Priority: min(max(Priority(*r.Priority), PriorityLow), PriorityHigh),
 	}
 }
 
@@ -123,7 +144,7 @@ func (r OptionRow) Options() Options {
 func (o Options) Columns() []any {
 	return []any{
 		o.Recovery, o.Overlap, o.QueueLimit, o.Timeout.Milliseconds(), o.Attempts, o.Backoff.Milliseconds(), o.MaxBackoff.Milliseconds(),
-		o.History, o.KeepFor.Milliseconds(), o.KeepRuns,
+		o.History, o.KeepFor.Milliseconds(), o.KeepRuns, o.MaxRunning, o.Priority,
 	}
 }
 

@@ -36,6 +36,9 @@ func TestOptionsNameWhatCannotWork(t *testing.T) {
 		`Attempts (-1) must be at least 1`:                func(o *Options) { o.Attempts = -1 },
 		`MaxBackoff (5s) must not be below Backoff (10s)`: func(o *Options) { o.MaxBackoff = 5 * time.Second },
 		`Backoff (1.5ms): want whole milliseconds`:        func(o *Options) { o.Backoff = 1500 * time.Microsecond },
+		`MaxRunning (-1) must be between 0, for any n`:    func(o *Options) { o.MaxRunning = -1 },
+		`MaxRunning (10001) must be between 0`:            func(o *Options) { o.MaxRunning = 10001 },
+		`Priority (2) must be PriorityLow, `:              func(o *Options) { o.Priority = 2 },
 		`KeepRuns (-2) must not be negative`:              func(o *Options) { o.KeepRuns = -2 },
 		`KeepFor (-1ms) must not be negative`:             func(o *Options) { o.KeepFor = -time.Millisecond },
 	} {
@@ -60,12 +63,14 @@ func TestOptionsTypedBySQL(t *testing.T) {
 	f := newTables(t)
 	testdb.DropChecks(t, f.DB.DB)
 	f.Exec(`UPDATE QRTZ_JOB SET RECOVERY = 7, OVERLAP = 'QUEUE', QUEUE_LIMIT = -3, RUN_TIMEOUT = -1, ATTEMPTS = -1, BACKOFF = 9223372036854775807,
-		MAX_BACKOFF = -9223372036854775808, KEEP_FOR = -1, KEEP_RUNS = -1`)
+		MAX_BACKOFF = -9223372036854775808, KEEP_FOR = -1, KEEP_RUNS = -1, MAX_RUNNING = -1, PRIORITY = 127`)
 	won := f.claim(f.Join("n1"), 3, f.Add())
 	require.Len(t, won.Runs, 1)
 	o := won.Runs[0].Options
 	require.True(t, o.Recovery)
 	require.Zero(t, o.QueueLimit)
+	require.Zero(t, o.MaxRunning)
+	require.Equal(t, PriorityHigh, o.Priority)
 	require.Zero(t, o.Timeout)
 	require.Zero(t, o.RetryIn(1))
 	n, _, err := f.store.CleanHistory(t.Context(), at(1000))
