@@ -40,7 +40,9 @@ func (p *Poller) dispatchLoop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	pacer := outage.New(p.cfg.Log, "claim")
-	var wake, freed <-chan struct{} = p.wake, p.pool.Freed()
+	slots, stop := p.pool.Freed()
+	defer stop()
+	var wake, freed <-chan struct{} = p.wake, slots
 	for {
 		select {
 		case <-ctx.Done():
@@ -54,7 +56,7 @@ func (p *Poller) dispatchLoop(ctx context.Context) {
 		}
 		wait, err := p.dispatch(ctx)
 		timer.Reset(pacer.Next(err, wait))
-		if wake, freed = p.wake, p.pool.Freed(); err != nil && !errors.Is(err, outage.ErrIdle) {
+		if wake, freed = p.wake, slots; err != nil && !errors.Is(err, outage.ErrIdle) {
 			wake, freed = nil, nil // only the pause ends a pause: slots that a failed claim gives back do not
 		}
 	}

@@ -271,11 +271,13 @@ func TestAnIdleDispatcherRests(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
 		b.put(every(1, time.Hour, now.Add(4*time.Second)))
 		b.planAll()
+		freed, stop := b.pool.Freed()
+		defer stop()
 		wait, err := b.dispatch(b.t.Context())
 		require.ErrorIs(b.t, err, outage.ErrIdle)
 		require.Equal(b.t, 4*time.Second-firstClaim, wait)
 		select {
-		case <-b.pool.Freed():
+		case <-freed:
 			b.t.Error("it would wake itself")
 		default:
 		}

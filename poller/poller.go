@@ -69,7 +69,7 @@ type Pool interface {
 	Go(f func())
 	Free() int
 	Size() int
-	Freed() <-chan struct{}
+	Freed() (freed <-chan struct{}, stop func())
 }
 
 const (

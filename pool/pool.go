@@ -3,6 +3,7 @@ package pool
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
@@ -11,14 +12,14 @@ import (
 type Pool struct {
 	mu    sync.Mutex
 	size  int
-	taken int           // slots reserved or running
-	freed chan struct{} // tells one waiter that a slot came free
-	idle  chan struct{} // closed when nothing is taken; nil while no goroutine waits for that
+	taken int             // slots reserved or running
+	freed []chan struct{} // each tells one waiter that slots came free
+	idle  chan struct{}   // closed when nothing is taken; nil while no goroutine waits for that
 }
 
 // New returns a pool of size slots; size must be positive.
 func New(size int) *Pool {
-	return &Pool{size: size, freed: make(chan struct{}, 1)}
+	return &Pool{size: size}
 }
 
 // Reserve takes up to n free slots and returns how many it got. Each must be given to Go or Release.
@@ -38,10 +39,7 @@ func (p *Pool) Release(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.taken -= n
-	select {
-	case p.freed <- struct{}{}:
-	default:
-	}
+	p.tellFreed()
 	if p.taken == 0 && p.idle != nil {
 		close(p.idle)
 		p.idle = nil
@@ -70,18 +68,36 @@ func (p *Pool) Size() int {
 	return p.size
 }
 
-// Freed receives when slots came free since it last did.
-func (p *Pool) Freed() <-chan struct{} { return p.freed }
+// Freed returns a channel for one waiter: it receives when slots came free since it last did, whatever other waiters
+// receive. The waiter calls stop when it waits no more.
+func (p *Pool) Freed() (freed <-chan struct{}, stop func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	own := make(chan struct{}, 1)
+	p.freed = append(p.freed, own)
+	return own, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.freed = slices.DeleteFunc(slices.Clone(p.freed), func(c chan struct{}) bool { return c == own })
+	}
+}
+
+// tellFreed never blocks: a waiter that has not received yet knows already.
+func (p *Pool) tellFreed() {
+	for _, waiter := range p.freed {
+		select {
+		case waiter <- struct{}{}:
+		default:
+		}
+	}
+}
 
 // Resize changes the size. Running functions continue; a smaller size is reached as slots come free.
 func (p *Pool) Resize(size int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.size = size
-	select {
-	case p.freed <- struct{}{}:
-	default:
-	}
+	p.tellFreed()
 }
 
 // Drain waits until no slot is taken, or returns the cause of ctx's end. Nothing may be reserved meanwhile.
