@@ -16,9 +16,11 @@ type Run struct {
 	ID         int64     // of its row in QRTZ_RUN
 	JobID      int64     // of its job
 	ExecuteID  int64     // of its schedule; 0 for a run that belongs to none
+	Job        string    // the name of its job; empty if it has none
+	Schedule   string    // the name of its schedule; empty if that has none
 	Class      string    // under which the handler is registered
-	FireTime   time.Time // when it was due, in this machine's zone
-	StartedAt  time.Time // by the cluster's clock; never before FireTime
+	FireTime   time.Time // when it was due, in the time zone of its schedule: UTC but for Cron with a zone
+	StartedAt  time.Time // by the cluster's clock, in UTC; never before FireTime
 	Attempt    int       // 1, and more when a fire is tried again
 	RecoveryOf int64     // the run, LOST with its node, that this one is a recovery of; 0 if it is none
 	Node       string    // the id of this process in the cluster
@@ -77,7 +79,7 @@ func call(ctx context.Context, h handler, run *Run, load func() (data []byte, re
 func newRun(a *active, node string) *Run {
 	r := a.run
 	return &Run{
-		ID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID, Class: r.Class, FireTime: r.FireTime, StartedAt: a.startedAt,
+		ID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID, Job: r.Job, Schedule: r.Schedule, Class: r.Class, FireTime: r.FireTime, StartedAt: a.startedAt,
 		Attempt: r.Attempt, RecoveryOf: r.Recovers, Node: node, Fence: r.Fence, active: a,
 	}
 }

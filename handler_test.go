@@ -2,6 +2,7 @@ package qrtz_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -62,4 +63,52 @@ func TestLargeDataOfARunWithoutARow(t *testing.T) {
 	}))
 	c.start(s)
 	require.Equal(t, len(data), <-got)
+}
+
+// A fire time is in the zone of its schedule, however the run came to its handler: the day that it formats to must not depend
+// on the machine, nor change from fire to fire.
+func TestFireTimesAreInTheZoneOfTheirSchedule(t *testing.T) {
+	c := newCluster(t)
+	var w witness
+	cfg := patient("n1")
+	cfg.Hooks = w.hooks()
+	runs := make(chan *qrtz.Run, 100)
+	s := c.open(cfg, func(s *qrtz.Scheduler) {
+		for _, class := range []string{"zoned", "utc"} {
+			qrtz.Handle(s, class, func(_ context.Context, run *qrtz.Run, _ struct{}) error {
+				runs <- run
+				if run.Attempt == 1 {
+					return qrtz.RetryAfter(errors.New("again"), 0)
+				}
+				return nil
+			})
+		}
+	})
+	tokyo := qrtz.Cron("* * * * * ?", "Asia/Tokyo")
+	tokyo.Name, tokyo.Count = "tokyo", 3
+	rate := qrtz.Every(time.Second)
+	rate.Name, rate.Count = "rate", 3
+	missed := tokyo
+	missed.Name, missed.Start, missed.Count = "missed", time.Now().Add(-24*time.Hour), 0
+	missed.End = missed.Start.Add(time.Hour)
+	require.NoError(t, s.Declare(t.Context(),
+		qrtz.Job{Name: "zoned", Schedules: []qrtz.Schedule{tokyo, missed}, Options: qrtz.Options{Attempts: 2}},
+		qrtz.Job{Name: "utc", Schedules: []qrtz.Schedule{rate}, Options: qrtz.Options{Attempts: 2}}))
+	c.exec(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME) SELECT 'test', PID, ID, 1700000000000 FROM QRTZ_EXECUTE WHERE NAME = 'missed'`)
+	_, err := s.Enqueue(t.Context(), "zoned", nil)
+	require.NoError(t, err)
+	c.start(s)
+	zones := map[string]string{"tokyo": "Asia/Tokyo", "missed": "Asia/Tokyo", "rate": "UTC", "": "UTC"}
+	for range 2 * (3 + 1 + 3 + 1) { // tokyo, what was missed, rate, what was enqueued
+		run := arrives(t, runs, 10*time.Second)
+		require.Equal(t, zones[run.Schedule], run.FireTime.Location().String(), run.Schedule)
+		require.Equal(t, run.Class, run.Job)
+		require.Equal(t, time.UTC, run.StartedAt.Location())
+	}
+	for _, kind := range []string{"claimed", "started", "finished"} {
+		c.eventually(kind, 10*time.Second, func() bool { return len(w.of(kind, "zoned")) == 10 })
+		for _, e := range w.of(kind, "zoned") {
+			require.Equal(t, zones[e.Schedule], e.FireTime.Location().String(), e.Schedule)
+		}
+	}
 }

@@ -50,6 +50,7 @@ func TestHooksAreToldWhatHappens(t *testing.T) {
 		qrtz.Handle(s, "long", func(context.Context, *qrtz.Run, struct{}) error { <-release; return nil })
 	})
 	missed := qrtz.Every(time.Second)
+	missed.Name = "each second"
 	missed.Start, missed.End, missed.Misfire = time.Now().Add(-10*time.Second), time.Now(), qrtz.Skip
 	overlapping := qrtz.Every(500 * time.Millisecond)
 	overlapping.Count = 3
@@ -70,6 +71,7 @@ func TestHooksAreToldWhatHappens(t *testing.T) {
 		require.Len(t, events, 2, kind)
 		first := events[0]
 		require.Equal(t, []any{"test", "n1", failed, 1, int64(1)}, []any{first.App, first.Node, first.RunID, first.Attempt, first.Count}, kind)
+		require.Equal(t, []string{"fails", ""}, []string{first.Job, first.Schedule})
 		require.WithinDuration(t, time.Now(), first.At, 30*time.Second)
 		require.WithinDuration(t, time.Now(), first.FireTime, 30*time.Second)
 		require.Equal(t, 2, events[1].Attempt)
@@ -79,21 +81,31 @@ func TestHooksAreToldWhatHappens(t *testing.T) {
 	require.Equal(t, "no paper", finished[0].Message)
 	require.True(t, finished[0].RetryAt.After(finished[0].At))
 	require.Zero(t, finished[1].RetryAt)
+	require.Equal(t, w.of("started", "fails")[0].StartedAt, finished[0].StartedAt)
+	require.WithinDuration(t, finished[0].At, finished[0].StartedAt, 30*time.Second)
+	for _, at := range []time.Time{finished[0].FireTime, finished[0].StartedAt, finished[0].RetryAt, finished[0].At} {
+		require.Equal(t, time.UTC, at.Location())
+	}
 
 	c.eventually("a fire skipped by its misfire policy", 10*time.Second, func() bool { return len(w.of("skipped", "tick")) == 1 })
 	skipped := w.of("skipped", "tick")[0]
 	require.Equal(t, int64(11), skipped.Count)
 	require.Equal(t, missed.Start.UnixMilli(), skipped.FireTime.UnixMilli())
 	require.Contains(t, skipped.Message, "policy SKIP")
+	require.Equal(t, []string{"missed", "each second"}, []string{skipped.Job, skipped.Schedule})
+	require.Equal(t, "SKIPPED", c.text(`SELECT STATE FROM QRTZ_RUN WHERE ID = ?`, skipped.RunID))
 
 	c.eventually("fires skipped by the overlap rule", 10*time.Second, func() bool { return len(w.of("skipped", "long")) == 2 })
-	require.Equal(t, qrtz.Skipped, w.of("skipped", "long")[0].State)
+	overlapped := w.of("skipped", "long")[0]
+	require.Equal(t, qrtz.Skipped, overlapped.State)
+	require.Equal(t, "SKIPPED", c.text(`SELECT STATE FROM QRTZ_RUN WHERE ID = ?`, overlapped.RunID))
 	close(release)
 
 	c.eventually("a lost run", 10*time.Second, func() bool { return len(w.of("lost", "lost")) == 1 })
 	gone := w.of("lost", "lost")[0]
 	require.Equal(t, []any{int64(777), "n0", qrtz.Lost, int64(1700000000000)}, []any{gone.RunID, gone.Node, gone.State, gone.FireTime.UnixMilli()})
 	require.NotEmpty(t, gone.Message)
+	require.Equal(t, "lost", gone.Job)
 }
 
 // Whatever hooks do, runs start on time and the scheduler stops.

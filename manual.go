@@ -63,7 +63,7 @@ func (m *Manual) recording(user Hooks) Hooks {
 
 // RunDue does the misfire handler's work, and then carries out everything that is due now, one run after the other in order of fire time, until nothing is due
 // any more. It returns what has finished, was skipped or lost since it was last called, and when there will be more to
-// do; zero for never.
+// do, in UTC; zero for never.
 func (m *Manual) RunDue(ctx context.Context) (told []Event, next time.Time, err error) {
 	s := m.session
 	err = s.member.Beat(ctx)

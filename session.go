@@ -187,7 +187,7 @@ func (s *session) carryOut(r run.Run, startedAt time.Time) {
 	}
 	self := s.member.Self()
 	s.begun.Add(r, time.Now())
-	a := &active{run: r, startedAt: startedAt, cancel: cancel, progress: -1, unsaid: true}
+	a := &active{run: r, startedAt: startedAt.UTC(), cancel: cancel, progress: -1, unsaid: true}
 	a.run.Data = nil // it is the handler's alone, and may be large
 	s.active.add(a)
 	s.tellStarted(a)

@@ -113,7 +113,7 @@ func (s *session) tellStarted(a *active) {
 		return
 	}
 	e := s.event(a.run, Running)
-	e.At = a.startedAt
+	e.At, e.StartedAt = a.startedAt, a.startedAt
 	s.tell(s.hooks.Started, e)
 }
 
@@ -122,7 +122,7 @@ func (s *session) tellFinished(r run.Result) {
 		return
 	}
 	e := s.event(r.Run, r.State)
-	e.At, e.Message, e.RetryAt = r.Finished, r.Message, r.RetryAt
+	e.At, e.StartedAt, e.Message, e.RetryAt = r.Finished, r.Started, r.Message, r.RetryAt
 	s.tell(s.hooks.Finished, e)
 }
 
@@ -132,7 +132,8 @@ func (s *session) tellSkipped(fires []run.SkippedFire) {
 	}
 	for _, f := range fires {
 		s.tell(s.hooks.Skipped, Event{
-			App: s.cfg.App, Node: s.member.Self().NodeID, JobID: f.JobID, ExecuteID: f.ExecuteID, Class: f.Class, FireTime: f.FireTime,
+			App: s.cfg.App, Node: s.member.Self().NodeID, RunID: f.RunID, JobID: f.JobID, ExecuteID: f.ExecuteID,
+			Job: f.Job, Schedule: f.Schedule, Class: f.Class, FireTime: f.FireTime,
 			State: Skipped, Message: f.Message, Count: f.Count, At: s.clock.Now(),
 		})
 	}
@@ -144,7 +145,8 @@ func (s *session) tellLost(runs []run.LostRun) {
 	}
 	for _, r := range runs {
 		s.tell(s.hooks.Lost, Event{
-			App: s.cfg.App, Node: r.Node, RunID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID.Int64, Class: r.Class, FireTime: r.FireTime(),
+			App: s.cfg.App, Node: r.Node, RunID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID.Int64,
+			Job: r.Job, Schedule: r.Schedule, Class: r.Class, FireTime: r.FireTime, StartedAt: r.StartedAt,
 			Attempt: r.Attempt, State: Lost, Message: misfire.NodeDied, Count: 1, At: s.clock.Now(),
 		})
 	}
@@ -152,7 +154,7 @@ func (s *session) tellLost(runs []run.LostRun) {
 
 func (s *session) event(r run.Run, state RunState) Event {
 	return Event{
-		App: s.cfg.App, Node: s.member.Self().NodeID, RunID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID, Class: r.Class,
-		FireTime: r.FireTime, Attempt: r.Attempt, State: state, Count: 1, At: s.clock.Now(),
+		App: s.cfg.App, Node: s.member.Self().NodeID, RunID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID,
+		Job: r.Job, Schedule: r.Schedule, Class: r.Class, FireTime: r.FireTime, Attempt: r.Attempt, State: state, Count: 1, At: s.clock.Now(),
 	}
 }

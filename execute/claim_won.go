@@ -65,7 +65,7 @@ SELECT ` + wonColumns + `
   LEFT JOIN QRTZ_RUN R FORCE INDEX (QRTZ_RUN_FIRE) ON R.EXECUTE_ID = E.ID AND R.FIRE_TIME = E.PREV_FIRE_TIME AND R.ATTEMPT = 1
  WHERE E.ID IN (?) AND E.CLAIM_TOKEN = ?`
 
-	// wonManySQL reads the runs of other claims.
+	// wonManySQL reads the rows of other moves.
 	wonManySQL = `
 SELECT ` + wonColumns + `
   FROM %s F STRAIGHT_JOIN QRTZ_EXECUTE E FORCE INDEX (PRIMARY) ON E.ID = F.ID
@@ -74,7 +74,8 @@ SELECT ` + wonColumns + `
 )
 
 // readBack asks, within the transaction, which executes carry our token: those are ours. It also asks for the runs of the
-// fires that are to start here, whether this claim inserted them or not: a fire that has none needs none.
+// fires that are to start here, whether this claim inserted them or not: a fire that has none needs none. Of fires that are
+// skipped it asks for the row that says so.
 func readBack(p *schema.Packet, won *winnings, token int64, ids []int64, moves []Move) {
 	won.moved, won.runs = make(map[int64]int64, len(moves)), make(map[fireKey]wonRun, len(moves))
 	scan := func(r *sqlx.Rows) error {
@@ -91,8 +92,8 @@ func readBack(p *schema.Packet, won *winnings, token int64, ids []int64, moves [
 		}
 		return nil
 	}
-	starting := firesToStart(moves)
-	if len(starting) > 0 && onlyOneFireEach(moves) {
+	left := firesWith(moves, run.Running, run.Skipped)
+	if len(left) > 0 && onlyOneFireEach(moves) {
 		p.Select(scan, wonOneEachSQL, token, ids, token)
 		return
 	}
@@ -102,17 +103,25 @@ func readBack(p *schema.Packet, won *winnings, token int64, ids []int64, moves [
 		won.moved[id] = fence
 		return err
 	}, movedSQL, ids, token)
-	if len(starting) > 0 {
-		table, args := schema.Values(starting, "ID", "FIRE")
+	if len(left) > 0 {
+		table, args := schema.Values(left, "ID", "FIRE")
 		p.Select(scan, fmt.Sprintf(wonManySQL, table), slices.Concat([]any{token}, args, []any{token})...)
 	}
 }
 
-// firesToStart are, one after another, the executes and times of the fires that a batch of moves would start.
-func firesToStart(moves []Move) (fires []any) {
+// rowOf is the id of the row that a fire of an execute was given; 0 if it has none of ours.
+func (w *winnings) rowOf(execute int64, left run.NewRun) int64 {
+	if row := w.runs[fireKey{execute, left.FireTime.UnixMilli()}]; row.ours && row.state == left.State {
+		return row.id
+	}
+	return 0
+}
+
+// firesWith are, one after another, the executes and times of the fires that a batch of moves leaves in one of some states.
+func firesWith(moves []Move, states ...run.State) (fires []any) {
 	for i := range moves {
 		for _, r := range moves[i].Runs {
-			if r.State == run.Running {
+			if slices.Contains(states, r.State) {
 				fires = append(fires, moves[i].Execute.ID, r.FireTime.UnixMilli())
 			}
 		}
@@ -126,7 +135,7 @@ SELECT J.ID, J.JOB_CLASS, ` + run.JobDataColumns + `, ` + run.OptionColumns + `
 
 // readJobs reads what the runs need of their jobs, when nothing is locked any more.
 func readJobs(p *schema.Packet, won *winnings, moves []Move) {
-	if len(firesToStart(moves)) == 0 {
+	if len(firesWith(moves, run.Running)) == 0 {
 		return
 	}
 	won.jobs = map[int64]jobRow{}
@@ -157,7 +166,10 @@ func (s *Store) startWon(ctx context.Context, who node.Instance, moves []Move, w
 		applied.Moved = append(applied.Moved, m.moved())
 		for _, left := range m.Runs {
 			if left.State == run.Skipped {
-				applied.Skipped = append(applied.Skipped, run.SkippedFire{JobID: m.Execute.JobID, ExecuteID: m.Execute.ID, Class: m.Execute.Class, NewRun: left})
+				applied.Skipped = append(applied.Skipped, run.SkippedFire{
+					RunID: won.rowOf(m.Execute.ID, left), JobID: m.Execute.JobID, ExecuteID: m.Execute.ID, Class: m.Execute.Class,
+					Job: m.Execute.JobName, Schedule: m.Execute.Name, NewRun: left,
+				})
 			}
 			if left.State != run.Running {
 				continue
@@ -190,7 +202,7 @@ func (m *Move) run(left run.NewRun, who node.Instance, fence int64, job jobRow) 
 		class = m.Execute.Class // its job is gone
 	}
 	return run.Run{
-		JobID: m.Execute.JobID, ExecuteID: m.Execute.ID, Class: class, Data: job.Data, DataSize: job.DataSize, Options: job.Options(),
+		JobID: m.Execute.JobID, ExecuteID: m.Execute.ID, Class: class, Job: m.Execute.JobName, Schedule: m.Execute.Name, Data: job.Data, DataSize: job.DataSize, Options: job.Options(),
 		FireTime: left.FireTime, Attempt: 1, Fence: fence, Instance: who.ID, Token: m.token,
 	}
 }

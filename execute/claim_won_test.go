@@ -277,3 +277,40 @@ func raceExclusive(t *testing.T, f *tables, jobs, rounds int) (overlaps, started
 	racers.Wait()
 	return overlaps, started, faults.Conflicts.Load()
 }
+
+// A move tells the rows that it leaves of what is skipped, and the names that belong to it.
+func TestASkippedFireKnowsItsRow(t *testing.T) {
+	f := newTables(t)
+	f.Exec(`UPDATE QRTZ_JOB SET NAME = 'report' WHERE ID = ?`, f.Job)
+	who := f.Join("n1")
+	missed, mixed := f.Add(), f.Add()
+	f.Exec(`UPDATE QRTZ_EXECUTE SET NAME = CONCAT('s', ID), MISFIRE = 'SKIP' WHERE ID = ?`, missed)
+	moves := []Move{f.read(missed).MisfireMove(at(5)), f.read(mixed).MisfireMove(at(5))}
+	f.Insert(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, STATE) VALUES ('a', ?, ?, ?, 'SUCCEEDED')`, f.Job, mixed, noon.UnixMilli())
+	applied, err := f.store.Move(t.Context(), who, Executing, moves)
+	require.NoError(t, err)
+	require.Len(t, applied.Skipped, 2)
+	one, taken := applied.Skipped[0], applied.Skipped[1]
+	require.Equal(t, []string{"report", fmt.Sprintf("s%d", missed)}, []string{one.Job, one.Schedule})
+	require.Equal(t, f.Count(`SELECT ID FROM QRTZ_RUN WHERE EXECUTE_ID = ? AND STATE = 'SKIPPED'`, missed), one.RunID)
+	require.Equal(t, noon, one.FireTime)
+	require.Equal(t, []int64{mixed, 0}, []int64{taken.ExecuteID, taken.RunID}, "another run has its row")
+}
+
+// A fire that is claimed is in the zone of its schedule, and knows its names, the first as the later ones.
+func TestAClaimedFireKnowsItsNamesAndItsZone(t *testing.T) {
+	f := newTables(t)
+	who := f.Join("n1")
+	id := f.Add()
+	f.Exec(`UPDATE QRTZ_JOB SET NAME = 'report' WHERE ID = ?`, f.Job)
+	f.Exec(`UPDATE QRTZ_EXECUTE SET NAME = 'daily', JOB_TYPE = 'CRON', CRON = '* * * * * ?', ZONE_ID = 'Asia/Tokyo' WHERE ID = ?`, id)
+	e := f.read(id)
+	for i := range 3 {
+		won := f.claim(who, 1, e)
+		require.Len(t, won.Runs, 1)
+		r := won.Runs[0]
+		require.Equal(t, []string{"report", "daily"}, []string{r.Job, r.Schedule})
+		require.Equal(t, fmt.Sprintf("2030-06-01T21:00:%02d+09:00", i), r.FireTime.Format(time.RFC3339))
+		e = won.Moved[0]
+	}
+}

@@ -10,6 +10,8 @@ import (
 type Execute struct {
 	ID, JobID    int64
 	Class        string // the class of its job
+	JobName      string // empty if its job has none
+	Name         string // empty if it has none
 	State        State
 	Misfire      Misfire
 	CatchUpLimit int
@@ -17,8 +19,8 @@ type Execute struct {
 	Problem      error     // why Schedule cannot be used; nil if it can
 	Fired        int64     // how many fires are behind it, run or recorded as skipped
 	Exclusive    bool      // only one run of its job may go at a time
-	Prev         time.Time // the latest fire behind it; zero if there is none
-	Next         time.Time // the next fire; zero if not yet computed, or none
+	Prev         time.Time // the latest fire behind it, in the schedule's zone; zero if there is none
+	Next         time.Time // the next fire, in the schedule's zone; zero if not yet computed, or none
 
 	// ResumedAt is when an execute that was paused was set to EXECUTING again by SQL: fires before it belong to the pause.
 	// Zero otherwise.

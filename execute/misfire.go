@@ -115,7 +115,7 @@ func (e *Execute) missedOfRate(rate rateRule, now time.Time, runs int) (m missed
 		if n == 0 {
 			return e.Next
 		}
-		return time.UnixMilli(grid.UnixMilli() + (n-1)*every)
+		return e.Schedule.in(time.UnixMilli(grid.UnixMilli() + (n-1)*every))
 	}
 	early := max(m.count-int64(runs), 0)
 	for n := early; n < m.count; n++ {

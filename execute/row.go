@@ -27,7 +27,7 @@ func fromMillis(ms sql.NullInt64) time.Time {
 	if !ms.Valid || ms.Int64 < 1 {
 		return time.Time{}
 	}
-	return time.UnixMilli(ms.Int64)
+	return time.UnixMilli(ms.Int64).UTC()
 }
 
 // row is an execute as columns.
@@ -35,6 +35,8 @@ type row struct {
 	ID           int64          `db:"ID"`
 	JobID        int64          `db:"PID"`
 	Class        string         `db:"JOB_CLASS"`
+	JobName      sql.NullString `db:"JOB_NAME"`
+	Name         sql.NullString `db:"NAME"`
 	State        State          `db:"STATE"`
 	Kind         Kind           `db:"JOB_TYPE"`
 	Cron         sql.NullString `db:"CRON"`
@@ -59,7 +61,7 @@ type row struct {
 // that a claim computed from a schedule that has been changed since is lost.
 const specSQL = `CRC32(CONCAT_WS('|', E.JOB_TYPE, E.CRON, E.ZONE_ID, E.REPEAT_COUNT, E.REPEAT_INTERVAL, E.START_TIME, E.END_TIME))`
 
-const rowColumns = `E.ID, E.PID, J.JOB_CLASS, E.STATE, E.JOB_TYPE, E.CRON, E.ZONE_ID, E.REPEAT_COUNT, E.REPEAT_INTERVAL,
+const rowColumns = `E.ID, E.PID, J.JOB_CLASS, J.NAME AS JOB_NAME, E.NAME, E.STATE, E.JOB_TYPE, E.CRON, E.ZONE_ID, E.REPEAT_COUNT, E.REPEAT_INTERVAL,
        E.TIME_TRIGGERED, E.PREV_FIRE_TIME, E.NEXT_FIRE_TIME, E.START_TIME, E.END_TIME, E.MISFIRE, E.CATCH_UP_LIMIT,
        E.PAUSED_AT, CAST(UNIX_TIMESTAMP(E.CHANGED_AT) * 1000 AS SIGNED) AS CHANGED_MS, ` + specSQL + ` AS SPEC, J.OVERLAP <> 'ALLOW' AS EXCLUSIVE, E.CLAIM_TOKEN`
 
@@ -104,7 +106,7 @@ func (r *row) givenUp() error {
 
 func (r *row) execute(schedules *Schedules) *Execute {
 	e := &Execute{
-		ID: r.ID, JobID: r.JobID, Class: r.Class, State: r.State, Misfire: r.Misfire, CatchUpLimit: r.CatchUpLimit, Exclusive: r.Exclusive,
+		ID: r.ID, JobID: r.JobID, Class: r.Class, JobName: r.JobName.String, Name: r.Name.String, State: r.State, Misfire: r.Misfire, CatchUpLimit: r.CatchUpLimit, Exclusive: r.Exclusive,
 		Fired: max(r.Fired.Int64, 0), Prev: fromMillis(r.Prev), Next: fromMillis(r.Next),
 		guard: guard{prev: r.Prev, next: r.Next, fired: r.Fired, token: r.Token, spec: r.Spec},
 	}
@@ -118,6 +120,7 @@ func (r *row) execute(schedules *Schedules) *Execute {
 		e.Problem = fmt.Errorf("execute %d: %w", r.ID, e.Problem)
 		return e
 	}
+	e.Prev, e.Next = e.Schedule.in(e.Prev), e.Schedule.in(e.Next)
 	if !e.Schedule.allows(e.Next, e.Fired) {
 		e.Next = time.Time{} // a person wrote it, or moved an end before it: to be computed again
 	}

@@ -38,6 +38,7 @@ type Spec struct {
 // preview and audit share. Its fires depend on the stored row alone, never on when it is asked.
 type Schedule struct {
 	rule       rule
+	zone       *time.Location // of its fires: that of a cron schedule, UTC for others
 	start, end time.Time
 	repeat     int
 }
@@ -49,7 +50,7 @@ type rule interface {
 }
 
 // After is the first fire after t, given that fired fires are behind; zero if there is none.
-// A fire exactly at the start or at the end counts.
+// A fire exactly at the start or at the end counts. It is in the schedule's zone.
 func (s Schedule) After(t time.Time, fired int64) time.Time {
 	if s.repeat >= 0 && fired >= int64(s.repeat) {
 		return time.Time{}
@@ -61,7 +62,18 @@ func (s Schedule) After(t time.Time, fired int64) time.Time {
 	if next.IsZero() || !s.end.IsZero() && next.After(s.end) || next.UnixMilli() > lastMilli {
 		return time.Time{}
 	}
-	return next
+	return s.in(next)
+}
+
+// in is a time in the schedule's zone; none stays none. One that cannot be used has UTC.
+func (s Schedule) in(t time.Time) time.Time {
+	switch {
+	case t.IsZero():
+		return time.Time{}
+	case s.zone == nil:
+		return t.UTC()
+	}
+	return t.In(s.zone)
 }
 
 // allows tells whether a fire lies within start, end and count. It need not be one of the rule's own: a person
@@ -87,14 +99,14 @@ type Schedules struct{ zones sync.Map }
 
 // Parse refuses a spec that could never be what its writer meant, saying which column is wrong.
 func (p *Schedules) Parse(spec Spec) (Schedule, error) {
-	s := Schedule{start: spec.Start, end: spec.End, repeat: spec.Repeat}
+	s := Schedule{zone: time.UTC, start: spec.Start, end: spec.End, repeat: spec.Repeat}
 	if !spec.End.IsZero() && spec.End.Before(spec.Start) {
 		return s, fmt.Errorf("END_TIME %s is before START_TIME %s", spec.End.Format(time.RFC3339), spec.Start.Format(time.RFC3339))
 	}
 	var err error
 	switch spec.Kind {
 	case Cron:
-		s.rule, err = p.cronRule(spec)
+		s.rule, s.zone, err = p.cronRule(spec)
 	case Simple:
 		s.rule, err = newRateRule(spec)
 	default:
@@ -105,24 +117,24 @@ func (p *Schedules) Parse(spec Spec) (Schedule, error) {
 
 type cronRule struct{ *cron.Schedule }
 
-// next is in this process's zone, as is a fire time that was read from its row.
-func (r cronRule) next(after time.Time) time.Time { return r.Next(after).Local() }
+func (r cronRule) next(after time.Time) time.Time { return r.Next(after) }
 func (r cronRule) countsFromStart() bool          { return false }
 
-func (p *Schedules) cronRule(spec Spec) (rule, error) {
+func (p *Schedules) cronRule(spec Spec) (rule, *time.Location, error) {
 	zone, ok := p.zones.Load(spec.Zone)
 	if !ok {
 		loc, err := cron.LoadLocation(spec.Zone)
 		if err != nil {
-			return nil, fmt.Errorf("ZONE_ID: %w", err)
+			return nil, nil, fmt.Errorf("ZONE_ID: %w", err)
 		}
 		zone, _ = p.zones.LoadOrStore(spec.Zone, loc)
 	}
-	schedule, err := cron.Parse(spec.Cron, zone.(*time.Location))
+	loc := zone.(*time.Location)
+	schedule, err := cron.Parse(spec.Cron, loc)
 	if err != nil {
-		return nil, fmt.Errorf("CRON: %w", err)
+		return nil, nil, fmt.Errorf("CRON: %w", err)
 	}
-	return cronRule{schedule}, nil
+	return cronRule{schedule}, loc, nil
 }
 
 // rateRule fires at start + k × every, so that it does not drift however late its fires run.

@@ -76,9 +76,19 @@ func TestFirst(t *testing.T) {
 	require.Equal(t, noon, schedule(t, everySecond(Forever)).First(noon.Add(time.Hour)), "a rate owes its fires from its start on")
 }
 
-func TestFiresAreInTheZoneOfTheProcess(t *testing.T) {
-	cron := Spec{Kind: Cron, Cron: "0 0 12 * * ?", Zone: "Asia/Kathmandu", Repeat: Forever}
-	require.Equal(t, time.Local, schedule(t, cron).After(noon, 0).Location())
+func TestFiresAreInTheZoneOfTheirSchedule(t *testing.T) {
+	kathmandu := schedule(t, Spec{Kind: Cron, Cron: "0 0 12 * * ?", Zone: "Asia/Kathmandu", Repeat: Forever})
+	require.Equal(t, "2030-06-02T12:00:00+05:45", kathmandu.After(noon, 0).Format(time.RFC3339))
+	require.Equal(t, "2030-06-02T12:00:00+05:45", kathmandu.First(noon).Format(time.RFC3339))
+	for name, s := range map[string]Spec{
+		"a rate":            {Kind: Simple, Every: time.Second, Repeat: Forever, Start: noon.Local()},
+		"a rate, with zone": {Kind: Simple, Every: time.Second, Repeat: Forever, Start: noon, Zone: "Asia/Kathmandu"},
+		"a single fire":     {Kind: Simple, Repeat: 1, Start: noon.Local()},
+		"cron without zone": {Kind: Cron, Cron: "0 0 12 * * ?", Repeat: Forever},
+	} {
+		require.Equal(t, time.UTC, schedule(t, s).After(noon.Add(-time.Hour), 0).Location(), name)
+		require.Equal(t, time.UTC, schedule(t, s).First(noon).Location(), name)
+	}
 }
 
 func TestParseNamesTheColumn(t *testing.T) {
@@ -102,7 +112,7 @@ func TestParseNamesTheColumn(t *testing.T) {
 // A column takes no later time: a schedule whose next fire would be after the year 9999 has none.
 func TestAScheduleEndsWithTheYear9999(t *testing.T) {
 	var schedules Schedules
-	start := time.UnixMilli(lastMilli - 1500)
+	start := time.UnixMilli(lastMilli - 1500).UTC()
 	s, err := schedules.Parse(Spec{Kind: Simple, Repeat: Forever, Every: time.Second, Start: start})
 	require.NoError(t, err)
 	require.Equal(t, start, s.First(noon))

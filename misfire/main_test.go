@@ -87,7 +87,7 @@ func (c *cluster) write(name string) error {
 	return c.call(name)
 }
 
-func (c *cluster) Now() time.Time      { return time.Now() }
+func (c *cluster) Now() time.Time      { return time.Now().UTC() }
 func (c *cluster) Self() node.Instance { return node.Instance{NodeID: "n1", ID: 7} }
 
 func (c *cluster) Enter(context.Context, time.Time, time.Duration) (app.Window, error) {
@@ -214,7 +214,7 @@ func (c *cluster) add(id int64, class string, rate time.Duration, next time.Time
 func in(t *testing.T, test func(t *testing.T, c *cluster, h *Handler, now time.Time)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		now := time.Now()
+		now := time.Now().UTC()
 		c := &cluster{
 			rows: map[int64]*execute.Execute{}, stuck: map[int64]bool{}, err: map[string]error{},
 			view: node.View{At: now, AppOn: true, Nodes: []node.Node{

@@ -123,13 +123,13 @@ func (c *Clock) tellStep(old, next *sample, took time.Duration) {
 	}
 }
 
-// Now is the cluster's time.
+// Now is the cluster's time, in UTC.
 func (c *Clock) Now() time.Time {
 	s := c.sample.Load()
 	if c.still.Load() {
-		return s.database
+		return s.database.UTC()
 	}
-	return s.at(elapsed())
+	return s.at(elapsed()).UTC()
 }
 
 // StandStill has the clock say what it said when it was last measured, until it is told to continue: for tests.

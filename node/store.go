@@ -109,7 +109,7 @@ func fromMillis(ms sql.NullInt64) time.Time {
 	if !ms.Valid || ms.Int64 < 1 {
 		return time.Time{}
 	}
-	return time.UnixMilli(ms.Int64)
+	return time.UnixMilli(ms.Int64).UTC()
 }
 
 const (

@@ -150,7 +150,7 @@ func (s *fakeStore) Claim(ctx context.Context, who node.Instance, moves []execut
 	}
 	won = s.move(who, moves)
 	for _, r := range won.Runs {
-		s.claims = append(s.claims, claimed{time.Now(), r})
+		s.claims = append(s.claims, claimed{time.Now().UTC(), r})
 	}
 	if err, s.claimErr = s.claimErr, nil; err != nil {
 		if errors.Is(err, schema.ErrCommitUnknown) {
@@ -212,7 +212,7 @@ func (s *fakeStore) ClaimPending(ctx context.Context, who node.Instance, runs []
 		}
 		r := run.Run{ID: w.ID, Class: w.Class, FireTime: w.AvailableAt, Attempt: 1, Instance: who.ID}
 		c.Runs = append(c.Runs, r)
-		s.claims = append(s.claims, claimed{time.Now(), r})
+		s.claims = append(s.claims, claimed{time.Now().UTC(), r})
 		return true
 	})
 	if err, s.claimErr = s.claimErr, nil; err != nil {
@@ -307,7 +307,7 @@ func benched(t *testing.T, slots int, test func(b *bench, now time.Time)) {
 			Unhandled: func(string) {}, Run: b.run,
 		})
 		defer func() { b.stop() }()
-		test(b, time.Now())
+		test(b, time.Now().UTC())
 	})
 }
 
@@ -384,7 +384,7 @@ func (c *fakeCluster) set(change func()) {
 func (c *fakeCluster) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Now().Add(c.offset)
+	return time.Now().UTC().Add(c.offset)
 }
 
 func (c *fakeCluster) Self() node.Instance { return node.Instance{NodeID: "n1", ID: 7} }

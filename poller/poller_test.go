@@ -34,7 +34,7 @@ func TestPollsKeepTheBeatThroughAnOutage(t *testing.T) {
 		rest(10 * time.Minute)
 		require.Equal(b.t, 3, strings.Count(b.logged(), "failed; trying again")+1, "each loop logs it once; the dispatcher has nothing to do")
 		b.store.set(func() { b.store.err = nil })
-		fire := time.Now().Add(4 * time.Second)
+		fire := time.Now().UTC().Add(4 * time.Second)
 		b.put(every(1, 500*time.Millisecond, fire))
 		polls := b.calls("Due")
 		rest(2 * time.Second)

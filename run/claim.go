@@ -96,7 +96,7 @@ func (s *Store) Pending(ctx context.Context, classes []string, now time.Time, li
 
 func (r pendingRow) run() PendingRun {
 	return PendingRun{
-		ID: r.ID, JobID: r.JobID, Class: r.Class, AvailableAt: time.UnixMilli(r.AvailableAt),
+		ID: r.ID, JobID: r.JobID, Class: r.Class, AvailableAt: time.UnixMilli(r.AvailableAt).UTC(),
 		exclusive: r.Exclusive, cancelled: r.Cancelled, execute: r.ExecuteID, fence: r.Fence,
 	}
 }
@@ -155,7 +155,7 @@ UPDATE IGNORE ` + pendingTargetSQL + `
 
 	claimedRunsSQL = `
 SELECT ` + runColumns + `
-  FROM QRTZ_RUN R FORCE INDEX (PRIMARY) LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
+  FROM QRTZ_RUN R FORCE INDEX (PRIMARY) LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID LEFT JOIN QRTZ_EXECUTE E ON E.ID = R.EXECUTE_ID
  WHERE R.ID IN (?) AND R.STATE = 'RUNNING' AND R.INSTANCE = ? AND R.CLAIM_TOKEN = ?`
 
 	dropCancelledSQL = `
@@ -275,7 +275,7 @@ func (s *Store) claimPendingPacket(ctx context.Context, who node.Instance, runs 
 		p.Then(func(r *sqlx.Rows) error {
 			var found row
 			err := r.StructScan(&found)
-			run := found.run(who)
+			run := found.run(who, &s.zones)
 			run.Token = token
 			claimed.Runs = append(claimed.Runs, run)
 			return err

@@ -96,8 +96,9 @@ func (s *Store) InsertMoved(p *schema.Packet, who node.Instance, token int64, fi
 
 // SkippedFire is a row that says SKIPPED.
 type SkippedFire struct {
-	JobID, ExecuteID int64
-	Class            string
+	RunID, JobID, ExecuteID int64
+	Class                   string
+	Job, Schedule           string // their names; empty if they have none
 	NewRun
 }
 

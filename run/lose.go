@@ -85,9 +85,10 @@ func (s *Store) Abandoned(ctx context.Context) (instances []int64, err error) {
 
 const (
 	heldPageSQL = `
-SELECT R.ID, R.JOB_ID, R.EXECUTE_ID, COALESCE((SELECT J.JOB_CLASS FROM QRTZ_JOB J WHERE J.ID = R.JOB_ID), '') AS JOB_CLASS,
-       R.FIRE_TIME, R.ATTEMPT, COALESCE(R.HOST_IP, '') AS HOST_IP
-  FROM QRTZ_RUN R WHERE R.APPLICATION = ? AND R.STATE = 'RUNNING' AND R.INSTANCE = ? AND R.ID > ? ORDER BY R.ID LIMIT ?`
+SELECT R.ID, R.JOB_ID, R.EXECUTE_ID, COALESCE(J.JOB_CLASS, '') AS JOB_CLASS, COALESCE(J.NAME, '') AS JOB_NAME, COALESCE(E.NAME, '') AS EXECUTE_NAME,
+       ` + zoneColumn + `, R.FIRE_TIME, R.STARTED_AT, R.ATTEMPT, COALESCE(R.HOST_IP, '') AS HOST_IP
+  FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID LEFT JOIN QRTZ_EXECUTE E ON E.ID = R.EXECUTE_ID
+ WHERE R.APPLICATION = ? AND R.STATE = 'RUNNING' AND R.INSTANCE = ? AND R.ID > ? ORDER BY R.ID LIMIT ?`
 
 	lockLostSQL = `SELECT R.ID FROM QRTZ_RUN R FORCE INDEX (PRIMARY) WHERE ` + lostSQL + ` ORDER BY R.ID FOR UPDATE`
 
@@ -113,17 +114,21 @@ const losePage = 500
 
 // LostRun is a run whose node died while it went.
 type LostRun struct {
-	ID        int64         `db:"ID"`
-	JobID     int64         `db:"JOB_ID"`
-	ExecuteID sql.NullInt64 `db:"EXECUTE_ID"`
-	Class     string        `db:"JOB_CLASS"` // empty if its job is gone
-	Fire      int64         `db:"FIRE_TIME"`
-	Attempt   int           `db:"ATTEMPT"`
-	Node      string        `db:"HOST_IP"`
-}
+	ID        int64          `db:"ID"`
+	JobID     int64          `db:"JOB_ID"`
+	ExecuteID sql.NullInt64  `db:"EXECUTE_ID"`
+	Class     string         `db:"JOB_CLASS"`    // empty if its job is gone
+	Job       string         `db:"JOB_NAME"`     // its job's name; empty if it has none
+	Schedule  string         `db:"EXECUTE_NAME"` // the name of its schedule; empty if it has none
+	Zone      sql.NullString `db:"ZONE_ID"`      // of its schedule
+	Fire      int64          `db:"FIRE_TIME"`
+	Started   sql.NullInt64  `db:"STARTED_AT"`
+	Attempt   int            `db:"ATTEMPT"`
+	Node      string         `db:"HOST_IP"`
 
-// FireTime is when the run was due.
-func (r LostRun) FireTime() time.Time { return time.UnixMilli(r.Fire) }
+	FireTime  time.Time // in the zone of its schedule; in UTC if it belongs to none
+	StartedAt time.Time // as its row says; zero if it had gone for less than a second, or was never started
+}
 
 // Lose puts the RUNNING runs of an instance that is gone on record as LOST and returns them. Those whose job asks for
 // recovery get a new attempt, PENDING at once, in the same transaction. A run whose recovery the server refuses is LOST
@@ -150,6 +155,7 @@ func (s *Store) Lose(ctx context.Context, instance int64, why string) (lost []Lo
 		err := s.db.Select(ctx, &page, heldPageSQL, s.app, instance, after, losePage)
 		if full = len(page) == losePage; err == nil && len(page) > 0 {
 			after = page[len(page)-1].ID
+			s.addTimes(page)
 			err = lightBatches(ctx, s, page, w.id, 0, func(some []LostRun, _ map[int64]int64) error {
 				_, err := w.batch(ctx, some)
 				return err
@@ -163,6 +169,16 @@ func (s *Store) Lose(ctx context.Context, instance int64, why string) (lost []Lo
 		return lost, fmt.Errorf("%d runs of instance %d cannot be put on record as LOST: %w", len(refused), instance, refused[0])
 	}
 	return lost, nil
+}
+
+func (s *Store) addTimes(runs []LostRun) {
+	for i := range runs {
+		r := &runs[i]
+		r.FireTime = s.zones.fireTime(r.Fire, r.Zone)
+		if r.Started.Int64 > 0 {
+			r.StartedAt = time.UnixMilli(r.Started.Int64).UTC()
+		}
+	}
 }
 
 // loseOnly loses a run whose recovery the server has refused.

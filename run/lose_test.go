@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,6 +15,9 @@ func TestRunsOfAnInstanceThatIsGoneAreLost(t *testing.T) {
 	f := newTables(t)
 	gone, here := f.Join("n1"), f.Join("n2")
 	lost := f.claim(gone, 2, f.Add()).Runs
+	f.Exec(`UPDATE QRTZ_JOB SET NAME = 'report'`)
+	f.Exec(`UPDATE QRTZ_EXECUTE SET NAME = 'daily', JOB_TYPE = 'CRON', CRON = '* * * * * ?', ZONE_ID = 'Asia/Tokyo'`)
+	f.Exec(`UPDATE QRTZ_RUN SET STARTED_AT = ? WHERE ID = ?`, at(1).UnixMilli(), lost[0].ID)
 	kept := f.claim(here, 1, f.Add()).Runs[0]
 	abandoned := func() []int64 {
 		ids, err := f.store.Abandoned(t.Context())
@@ -27,9 +31,17 @@ func TestRunsOfAnInstanceThatIsGoneAreLost(t *testing.T) {
 	gotLost, err := f.store.Lose(t.Context(), gone.ID, "its node died")
 	require.NoError(t, err)
 	require.Len(t, gotLost, 2)
+	tokyo, err := time.LoadLocation("Asia/Tokyo")
+	require.NoError(t, err)
+	first := gotLost[0]
+	require.Equal(t, at(0).In(tokyo).String(), first.FireTime.String())
+	require.Equal(t, at(1), first.StartedAt)
 	require.Equal(t, LostRun{
-		ID: lost[0].ID, JobID: f.Job, ExecuteID: sql.NullInt64{Int64: lost[0].ExecuteID, Valid: true}, Class: "tick", Fire: lost[0].FireTime.UnixMilli(), Attempt: 1, Node: "n1",
-	}, gotLost[0])
+		ID: lost[0].ID, JobID: f.Job, ExecuteID: sql.NullInt64{Int64: lost[0].ExecuteID, Valid: true}, Class: "tick", Job: "report", Schedule: "daily",
+		Zone: sql.NullString{String: "Asia/Tokyo", Valid: true}, Fire: at(0).UnixMilli(), Started: sql.NullInt64{Int64: at(1).UnixMilli(), Valid: true},
+		Attempt: 1, Node: "n1", FireTime: first.FireTime, StartedAt: first.StartedAt,
+	}, first)
+	require.Zero(t, gotLost[1].StartedAt)
 	require.Empty(t, abandoned())
 	require.Equal(t, "RUNNING", f.RunState(kept.ID))
 	require.Equal(t, int64(2), f.Count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'LOST' AND MESSAGE = 'its node died' AND FINISHED_AT IS NOT NULL`))

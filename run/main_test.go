@@ -60,10 +60,10 @@ func (f *tables) claim(who node.Instance, n int, executes ...int64) Claimed {
 	}))
 	left := func(state State) (runs []Run) {
 		var rows []row
-		require.NoError(f.T, f.SelectContext(f.T.Context(), &rows, `SELECT `+runColumns+` FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
+		require.NoError(f.T, f.SelectContext(f.T.Context(), &rows, `SELECT `+runColumns+` FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID LEFT JOIN QRTZ_EXECUTE E ON E.ID = R.EXECUTE_ID
 			WHERE R.CLAIM_TOKEN = ? AND R.STATE = ? ORDER BY R.FIRE_TIME, R.ID`, token, state))
 		for _, r := range rows {
-			one := r.run(who)
+			one := r.run(who, &f.store.zones)
 			one.Token = token
 			runs = append(runs, one)
 		}

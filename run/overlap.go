@@ -3,11 +3,11 @@ package run
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -41,10 +41,11 @@ UPDATE QRTZ_RUN SET STATE = 'SKIPPED', FINISHED_AT = ` + schema.NowMillisSQL + `
  WHERE ID = ? AND STATE = 'PENDING'`
 
 	surplusSQL = `
-SELECT ID, EXECUTE_ID, FIRE_TIME FROM QRTZ_RUN
- WHERE APPLICATION = ? AND STATE = 'PENDING' AND JOB_ID = ? AND AVAILABLE_AT <= ` + schema.NowMillisSQL + ` + 1000
-   AND EXECUTE_ID IS NOT NULL AND ATTEMPT = 1
- ORDER BY FIRE_TIME = 0 DESC, FIRE_TIME DESC, ID DESC LIMIT 1000 OFFSET ?`
+SELECT R.ID, R.EXECUTE_ID, R.FIRE_TIME, E.NAME AS EXECUTE_NAME, ` + zoneColumn + `
+  FROM QRTZ_RUN R LEFT JOIN QRTZ_EXECUTE E ON E.ID = R.EXECUTE_ID
+ WHERE R.APPLICATION = ? AND R.STATE = 'PENDING' AND R.JOB_ID = ? AND R.AVAILABLE_AT <= ` + schema.NowMillisSQL + ` + 1000
+   AND R.EXECUTE_ID IS NOT NULL AND R.ATTEMPT = 1
+ ORDER BY R.FIRE_TIME = 0 DESC, R.FIRE_TIME DESC, R.ID DESC LIMIT 1000 OFFSET ?`
 
 	firstInLineSQL = `
 SELECT ID FROM QRTZ_RUN
@@ -167,18 +168,20 @@ func (s *Store) leaveOverlapping(ctx context.Context, run Run) ([]SkippedFire, e
 		return s.skip(ctx, run, overlapSkipped)
 	}
 	var surplus []struct {
-		ID        int64  `db:"ID"`
-		ExecuteID *int64 `db:"EXECUTE_ID"`
-		FireTime  int64  `db:"FIRE_TIME"`
+		ID        int64          `db:"ID"`
+		ExecuteID int64          `db:"EXECUTE_ID"`
+		FireTime  int64          `db:"FIRE_TIME"`
+		Schedule  sql.NullString `db:"EXECUTE_NAME"`
+		Zone      sql.NullString `db:"ZONE_ID"`
 	}
 	if err := s.db.Select(ctx, &surplus, surplusSQL, s.app, run.JobID, run.Options.QueueLimit); err != nil {
 		return nil, fmt.Errorf("look for runs beyond the queue's limit: %w", err)
 	}
 	var skipped []SkippedFire
 	for _, old := range surplus {
-		r := Run{ID: old.ID, JobID: run.JobID, Class: run.Class, FireTime: time.UnixMilli(old.FireTime)}
-		if old.ExecuteID != nil {
-			r.ExecuteID = *old.ExecuteID
+		r := Run{
+			ID: old.ID, JobID: run.JobID, ExecuteID: old.ExecuteID, Class: run.Class, Job: run.Job, Schedule: old.Schedule.String,
+			FireTime: s.zones.fireTime(old.FireTime, old.Zone),
 		}
 		more, err := s.skip(ctx, r, fmt.Sprintf(queueFull, run.Options.QueueLimit))
 		if err != nil {
@@ -199,7 +202,7 @@ func (s *Store) skip(ctx context.Context, run Run, why string) ([]SkippedFire, e
 		return nil, err
 	}
 	return []SkippedFire{{
-		JobID: run.JobID, ExecuteID: run.ExecuteID, Class: run.Class,
+		RunID: run.ID, JobID: run.JobID, ExecuteID: run.ExecuteID, Class: run.Class, Job: run.Job, Schedule: run.Schedule,
 		NewRun: NewRun{State: Skipped, FireTime: run.FireTime, Count: 1, Message: why},
 	}}, nil
 }

@@ -24,7 +24,8 @@ func TestSkipLeavesOneRunAndRecordsTheOthers(t *testing.T) {
 	second := f.claim(other, 1, e)
 	require.Empty(t, second.Runs, "another node neither")
 	require.Equal(t, []SkippedFire{{
-		JobID: job, ExecuteID: e, Class: "tick", NewRun: NewRun{State: Skipped, FireTime: second.Skipped[0].FireTime, Count: 1, Message: overlapSkipped},
+		RunID: f.Count(`SELECT MAX(ID) FROM QRTZ_RUN WHERE STATE = 'SKIPPED'`), JobID: job, ExecuteID: e, Class: "tick",
+		NewRun: NewRun{State: Skipped, FireTime: second.Skipped[0].FireTime, Count: 1, Message: overlapSkipped},
 	}}, second.Skipped)
 	f.succeed(first.Runs...)
 	require.Len(t, f.claim(other, 1, e).Runs, 1, "the key is free again")
@@ -156,4 +157,24 @@ func TestALockedRunOfOneJobHoldsUpNoFireOfAnother(t *testing.T) {
 	require.Equal(t, other, won.Runs[0].ExecuteID)
 	require.Len(t, won.Skipped, 1)
 	require.Less(t, time.Since(began), time.Second, "a lock was waited for")
+}
+
+// What is skipped is told with its row, its names and its time, whichever schedule of the job it belongs to.
+func TestWhatIsSkippedFromAQueueIsNamed(t *testing.T) {
+	f := newTables(t)
+	job, daily := f.AddExclusive("QUEUE", 1)
+	f.Exec(`UPDATE QRTZ_JOB SET NAME = 'report' WHERE ID = ?`, job)
+	f.Exec(`UPDATE QRTZ_EXECUTE SET NAME = 'daily', JOB_TYPE = 'CRON', CRON = '* * * * * ?', ZONE_ID = 'Asia/Tokyo' WHERE ID = ?`, daily)
+	other := f.AddTo(job)
+	f.Exec(`UPDATE QRTZ_EXECUTE SET NAME = 'other', START_TIME = ?, NEXT_FIRE_TIME = ? WHERE ID = ?`, past.UnixMilli(), past.UnixMilli()+60_000, other)
+	who := f.Join("n1")
+	f.claim(who, 2, daily)
+	skipped := f.claim(who, 1, other).Skipped
+	require.Len(t, skipped, 1)
+	one := skipped[0]
+	require.Equal(t, []string{"report", "daily"}, []string{one.Job, one.Schedule})
+	require.Equal(t, daily, one.ExecuteID)
+	require.Equal(t, past.Add(time.Second).UnixMilli(), one.FireTime.UnixMilli())
+	require.Equal(t, "Asia/Tokyo", one.FireTime.Location().String())
+	require.Equal(t, "SKIPPED", f.RunState(one.RunID))
 }

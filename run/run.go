@@ -13,10 +13,12 @@ type Run struct {
 	JobID     int64
 	ExecuteID int64 // 0 for a run that belongs to no schedule
 	Class     string
+	Job       string // its job's name; empty if it has none
+	Schedule  string // the name of its schedule; empty if it has none
 	Data      []byte // its own, or else its job's JOB_DATA; nil if it is larger than inlineData: Store.Data reads it
 	DataSize  int64  // of its data, in bytes, whether or not it has been read
 	Options   Options
-	FireTime  time.Time
+	FireTime  time.Time // in the zone of its schedule; in UTC if it belongs to none
 	Attempt   int
 	Recovers  int64 // the run, LOST, that this one is a recovery of; 0 if it is none
 	Fence     int64 // grows with every claim of the same execute
@@ -45,6 +47,9 @@ type row struct {
 	JobID     int64          `db:"JOB_ID"`
 	ExecuteID sql.NullInt64  `db:"EXECUTE_ID"`
 	Class     sql.NullString `db:"JOB_CLASS"`
+	Job       sql.NullString `db:"JOB_NAME"`
+	Schedule  sql.NullString `db:"EXECUTE_NAME"`
+	Zone      sql.NullString `db:"ZONE_ID"`
 	Data      []byte         `db:"DATA"`
 	DataSize  int64          `db:"DATA_SIZE"`
 	OwnData   int64          `db:"OWN_DATA"`
@@ -55,13 +60,15 @@ type row struct {
 	OptionRow
 }
 
-const runColumns = `R.ID, R.JOB_ID, R.EXECUTE_ID, J.JOB_CLASS, R.FIRE_TIME, R.ATTEMPT, R.RECOVERS, R.FENCE, ` + runDataColumns + `,
+// runColumns need the run R, its job J and its schedule E.
+const runColumns = `R.ID, R.JOB_ID, R.EXECUTE_ID, J.JOB_CLASS, J.NAME AS JOB_NAME, E.NAME AS EXECUTE_NAME, ` + zoneColumn + `, R.FIRE_TIME, R.ATTEMPT, R.RECOVERS, R.FENCE, ` + runDataColumns + `,
        COALESCE(LENGTH(R.JOB_DATA), 0) AS OWN_DATA,
        ` + OptionColumns
 
-func (r row) run(who node.Instance) Run {
+func (r row) run(who node.Instance, zones *zones) Run {
 	return Run{
-		ID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID.Int64, Class: r.Class.String, Data: r.Data, DataSize: r.DataSize, Options: r.Options(),
-		FireTime: time.UnixMilli(r.FireTime), Attempt: r.Attempt, Recovers: r.Recovers.Int64, Fence: r.Fence, Instance: who.ID, ownData: r.OwnData,
+		ID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID.Int64, Class: r.Class.String, Job: r.Job.String, Schedule: r.Schedule.String,
+		Data: r.Data, DataSize: r.DataSize, Options: r.Options(),
+		FireTime: zones.fireTime(r.FireTime, r.Zone), Attempt: r.Attempt, Recovers: r.Recovers.Int64, Fence: r.Fence, Instance: who.ID, ownData: r.OwnData,
 	}
 }

@@ -18,6 +18,7 @@ type Store struct {
 	cleaned  cleanedTo    // how far CleanHistory has come, which alone uses it
 	stuckTo  *cursor      // how far StuckRuns has come; nil: it begins again
 	keysTo   *int64       // how far FreeOverlapKeys has come, likewise
+	zones    zones
 }
 
 // NewStore returns the store of app's runs. The prefix must be valid.

@@ -39,5 +39,5 @@ func SafeNow(ctx context.Context, q sqlx.QueryerContext) (time.Time, error) {
 	if err := sqlx.GetContext(ctx, q, &row, `SELECT `+NowSQL+` AS NOW_MICROS, @@character_set_client AS CHARSET`); err != nil {
 		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
 	}
-	return time.UnixMicro(row.Micros), safeCharset(row.Charset)
+	return time.UnixMicro(row.Micros).UTC(), safeCharset(row.Charset)
 }

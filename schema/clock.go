@@ -16,6 +16,6 @@ type ClockReading struct {
 func (c *ClockReading) Scan(r *sqlx.Rows) error {
 	var micros int64
 	err := r.Scan(&micros)
-	c.Server, c.Received = time.UnixMicro(micros), time.Now()
+	c.Server, c.Received = time.UnixMicro(micros).UTC(), time.Now()
 	return err
 }
