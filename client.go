@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/rs/zerolog"
 
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/run"
@@ -25,6 +26,7 @@ type Client struct {
 	runs     *run.Store
 	session  *atomic.Pointer[session] // of the scheduler, while it runs
 	tx       *sqlx.Tx                 // nil: each call has a transaction of its own
+	logger   *zerolog.Logger
 }
 
 // In returns a Client whose calls take effect if and only if tx commits, at any isolation level. It must be a transaction
@@ -81,28 +83,6 @@ func (c *Client) wake() {
 	if session, ok := c.running(); ok {
 		session.poller.Wake()
 	}
-}
-
-// Declare makes the stored jobs and schedules what the declarations say, all or none. A program can call it at every
-// start: what is as declared stays untouched, with its pauses. A changed schedule continues from now. One with another
-// Start, as At at another time is, counts its fires from zero. A schedule that its job no longer has is COMPLETE. Jobs that
-// are not mentioned, and schedules added by SQL, are left alone. Nothing is written if a declaration is invalid.
-func (c *Client) Declare(ctx context.Context, jobs ...Job) error {
-	declarations := make([]execute.Declaration, len(jobs))
-	for i, job := range jobs {
-		d, err := job.declaration()
-		if err != nil {
-			return fmt.Errorf("qrtz: %w", err)
-		}
-		declarations[i] = d
-	}
-	err := c.change(ctx, "declare", func(tx *sqlx.Tx, now time.Time) error {
-		return c.executes.DeclareIn(ctx, tx, now, declarations)
-	})
-	if err == nil {
-		c.wake()
-	}
-	return err
 }
 
 // Enqueue has a declared job run once, as soon as a node is free, whether or not its schedules are paused. Data that is

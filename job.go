@@ -17,6 +17,10 @@ type Job struct {
 	Data        any    // handed to the handler, stored as JSON; nil for none
 	Schedules   []Schedule
 	Options
+
+	// Reset has Declare write all that it says, in place of what an operator has changed, deleted schedules included. Without
+	// it, what has not changed in the program since the last Declare is left as the operator made it. Pauses stay.
+	Reset bool
 }
 
 // Options are what a job asks of its runs. Zero values mean the defaults.
@@ -152,7 +156,7 @@ func At(t time.Time) Schedule {
 }
 
 func (j Job) declaration() (execute.Declaration, error) {
-	d := execute.Declaration{Name: j.Name, Class: j.Class, Description: j.Description, Options: j.withDefaults()}
+	d := execute.Declaration{Name: j.Name, Class: j.Class, Description: j.Description, Options: j.withDefaults(), Reset: j.Reset}
 	if d.Class == "" {
 		d.Class = j.Name
 	}

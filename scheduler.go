@@ -37,7 +37,9 @@ func Open(db *sql.DB, cfg Config) (*Scheduler, error) {
 	dbx, prefix := sqlx.NewDb(db, "mysql"), schema.Prefix(cfg.Prefix)
 	runs := run.NewStore(dbx, prefix, cfg.App)
 	return &Scheduler{
-		Client:   Client{db: dbx, executes: execute.NewStore(dbx, prefix, cfg.App, runs), runs: runs, session: &atomic.Pointer[session]{}},
+		Client: Client{
+			db: dbx, executes: execute.NewStore(dbx, prefix, cfg.App, runs), runs: runs, session: &atomic.Pointer[session]{}, logger: cfg.Logger,
+		},
 		cfg:      cfg,
 		handlers: map[string]handler{},
 		pool:     pool.New(cfg.Workers),

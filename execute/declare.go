@@ -3,8 +3,10 @@ package execute
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +21,8 @@ const (
 	maxClass       = 127
 	maxCron        = 250
 	maxDescription = 100
+
+	maxScheduleData = 65535 // bytes, as QRTZ_EXECUTE.JOB_DATA takes
 )
 
 // Declaration is a job as a program declares it at every start.
@@ -27,6 +31,7 @@ type Declaration struct {
 	Data                     []byte // JSON; nil for none
 	Options                  run.Options
 	Schedules                []DeclaredSchedule
+	Reset                    bool // what an operator has changed becomes what is declared, too
 }
 
 // DeclaredSchedule is one schedule of a declared job.
@@ -35,6 +40,7 @@ type DeclaredSchedule struct {
 	Spec         Spec // a zero Start is the time of the first declaration
 	Misfire      Misfire
 	CatchUpLimit int
+	Data         []byte // JSON, in place of the job's; nil for none
 }
 
 // Validate names everything in the declaration that cannot be stored or would never work.
@@ -77,82 +83,142 @@ func (s DeclaredSchedule) validate() error {
 	if s.CatchUpLimit < 1 || s.CatchUpLimit > maxCatchUp {
 		err = errors.Join(err, fmt.Errorf("CatchUpLimit (%d) must be between 1 and %d", s.CatchUpLimit, maxCatchUp))
 	}
+	if len(s.Data) > maxScheduleData {
+		err = errors.Join(err, fmt.Errorf("the data has %d bytes, at most %d fit: each claim of a fire brings it along", len(s.Data), maxScheduleData))
+	}
 	return errors.Join(err, s.Misfire.Validate())
 }
 
 // Declare is DeclareIn in a transaction of its own.
-func (s *Store) Declare(ctx context.Context, now time.Time, declarations []Declaration) error {
-	return s.db.InTx(ctx, func(tx *sqlx.Tx) error { return s.DeclareIn(ctx, tx, now, declarations) })
+func (s *Store) Declare(ctx context.Context, now time.Time, declarations []Declaration) (apart []Difference, err error) {
+	err = s.db.InTx(ctx, func(tx *sqlx.Tx) error {
+		apart, err = s.DeclareIn(ctx, tx, now, declarations)
+		return err
+	})
+	return apart, err
 }
 
-// DeclareIn makes the stored jobs what the declarations say, all or none. What is as declared stays untouched, an
-// operator's PAUSED included. A changed schedule fires from now on. A schedule that is no longer declared is COMPLETE.
-// Schedules that were not declared but added by SQL are left alone.
-// After an error the transaction must be rolled back, to a savepoint at least.
-func (s *Store) DeclareIn(ctx context.Context, tx *sqlx.Tx, now time.Time, declarations []Declaration) error {
+// DeclareIn makes the stored jobs what the declarations say, all or none, except for what an operator has changed and the
+// program has not: that it leaves alone, and returns it. What is as declared stays untouched, an operator's PAUSED included. A
+// changed schedule fires from now on. A schedule that is no longer declared is COMPLETE. Schedules that were not declared but
+// added by SQL, or by Schedule, are left alone. After an error the transaction must be rolled back, to a savepoint at least.
+func (s *Store) DeclareIn(ctx context.Context, tx *sqlx.Tx, now time.Time, declarations []Declaration) (apart []Difference, err error) {
 	for _, d := range declarations {
 		if err := d.Validate(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	sorted := slices.Clone(declarations)
 	slices.SortFunc(sorted, func(a, b Declaration) int { return strings.Compare(a.Name, b.Name) })
 	for _, d := range sorted {
-		if err := s.declare(ctx, tx, now, d); err != nil {
-			return fmt.Errorf("declare job %q: %w", d.Name, err)
+		more, err := s.declare(ctx, tx, now, d)
+		if err != nil {
+			return nil, fmt.Errorf("declare job %q: %w", d.Name, err)
 		}
+		apart = append(apart, more...)
 	}
-	return nil
+	return apart, nil
 }
 
 const (
 	addJobSQL = `
-INSERT INTO QRTZ_JOB (APPLICATION, NAME, STATE, UPDATE_TIME, JOB_CLASS, JOB_DATA, JOB_DESCRIPTION,
-       RECOVERY, OVERLAP, QUEUE_LIMIT, RUN_TIMEOUT, ATTEMPTS, BACKOFF, MAX_BACKOFF, HISTORY, KEEP_FOR, KEEP_RUNS, MAX_RUNNING, PRIORITY)
-VALUES (?, ?, 'EXECUTING', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO QRTZ_JOB (APPLICATION, NAME, STATE, UPDATE_TIME, %s)
+VALUES (?, ?, 'EXECUTING', ?%s)
     ON DUPLICATE KEY UPDATE ID = ID`
+
 	readJobSQL = `
-SELECT J.ID, J.NAME, J.JOB_CLASS, J.JOB_DATA, J.JOB_DESCRIPTION, ` + run.OptionColumns + `
+SELECT J.ID, J.NAME, J.JOB_CLASS, J.JOB_DATA, J.JOB_DESCRIPTION, J.DECLARED, ` + run.OptionColumns + `
   FROM QRTZ_JOB J WHERE J.APPLICATION = ? AND J.NAME = ? FOR UPDATE`
-	changeJobSQL = `
-UPDATE QRTZ_JOB SET UPDATE_TIME = ?, JOB_CLASS = ?, JOB_DATA = ?, JOB_DESCRIPTION = ?,
-       RECOVERY = ?, OVERLAP = ?, QUEUE_LIMIT = ?, RUN_TIMEOUT = ?, ATTEMPTS = ?, BACKOFF = ?, MAX_BACKOFF = ?, HISTORY = ?, KEEP_FOR = ?, KEEP_RUNS = ?,
-       MAX_RUNNING = ?, PRIORITY = ?
- WHERE ID = ?`
+
+	changeJobSQL   = `UPDATE QRTZ_JOB SET UPDATE_TIME = ?, %s WHERE ID = ?`
+	setDeclaredSQL = `UPDATE QRTZ_JOB SET DECLARED = ? WHERE ID = ?`
 )
 
-func (s *Store) declare(ctx context.Context, tx *sqlx.Tx, now time.Time, d Declaration) error {
-	data := sql.NullString{String: string(d.Data), Valid: d.Data != nil}
-	description := sql.NullString{String: d.Description, Valid: d.Description != ""}
-	columns := append([]any{now.UnixMilli(), d.Class, data, description}, d.Options.Columns()...)
-	if _, err := s.db.On(tx).Exec(ctx, addJobSQL, append([]any{s.app, d.Name}, columns...)...); err != nil {
-		return err
+type declaredJob struct {
+	ID          int64          `db:"ID"`
+	Name        string         `db:"NAME"`
+	Class       string         `db:"JOB_CLASS"`
+	Data        sql.NullString `db:"JOB_DATA"`
+	Description sql.NullString `db:"JOB_DESCRIPTION"`
+	Declared    sql.NullString `db:"DECLARED"`
+	run.OptionRow
+}
+
+func (j declaredJob) declaration() Declaration {
+	d := Declaration{Name: j.Name, Class: j.Class, Description: j.Description.String, Options: j.Options()}
+	if j.Data.Valid {
+		d.Data = []byte(j.Data.String)
 	}
-	var job struct {
-		ID          int64          `db:"ID"`
-		Name        string         `db:"NAME"`
-		Class       string         `db:"JOB_CLASS"`
-		Data        sql.NullString `db:"JOB_DATA"`
-		Description sql.NullString `db:"JOB_DESCRIPTION"`
-		run.OptionRow
-	}
-	if err := s.db.On(tx).Get(ctx, &job, readJobSQL, s.app, d.Name); err != nil {
-		return err
+	return d
+}
+
+func (s *Store) declare(ctx context.Context, tx *sqlx.Tx, now time.Time, d Declaration) (apart []Difference, err error) {
+	job, err := s.lockOrAdd(ctx, tx, now, d)
+	if err != nil {
+		return nil, err
 	}
 	if job.Name != d.Name { // what the collation takes for one name, such as two that differ in case
-		return fmt.Errorf("its name is that of another job, %q, to the server (job %d): choose one of the two names", job.Name, job.ID)
+		return nil, fmt.Errorf("its name is that of another job, %q, to the server (job %d): choose one of the two names", job.Name, job.ID)
 	}
-	if job.Class != d.Class || job.Data != data || job.Description != description || job.Options() != d.Options {
-		if _, err := s.db.On(tx).Exec(ctx, changeJobSQL, append(columns, job.ID)...); err != nil {
-			return err
+	stored, err := s.lockSchedules(ctx, tx, job.ID)
+	if err != nil {
+		return nil, err
+	}
+	base := readDeclared(job.Declared, namesOf(stored))
+	m := merge(base.Job, d.columns(), job.declaration().columns(), d.Reset)
+	if len(m.write) > 0 {
+		set, args := setColumns(m.write)
+		if _, err := s.db.On(tx).Exec(ctx, fmt.Sprintf(changeJobSQL, set), slices.Concat([]any{now.UnixMilli()}, args, []any{job.ID})...); err != nil {
+			return nil, err
 		}
 	}
-	return s.declareSchedules(ctx, tx, now, job.ID, d.Schedules)
+	base.Job = fieldsOf(d.columns())
+	changed, err := s.declareSchedules(ctx, tx, now, job.ID, d, stored, &base)
+	if err != nil {
+		return nil, err
+	}
+	apart = append(m.apart, changed...)
+	for i := range apart {
+		apart[i].Job = d.Name
+	}
+	return apart, s.setDeclared(ctx, tx, job, base)
+}
+
+// lockOrAdd reads the row of a job, which it adds if there is none.
+func (s *Store) lockOrAdd(ctx context.Context, tx *sqlx.Tx, now time.Time, d Declaration) (job declaredJob, err error) {
+	names, args := "", []any{s.app, d.Name, now.UnixMilli()}
+	columns := d.columns()
+	for _, c := range columns {
+		names += ", " + c.name
+		args = append(args, c.value)
+	}
+	add := fmt.Sprintf(addJobSQL, names[len(", "):], strings.Repeat(", ?", len(columns)))
+	if _, err := s.db.On(tx).Exec(ctx, add, args...); err != nil {
+		return job, err
+	}
+	return job, s.db.On(tx).Get(ctx, &job, readJobSQL, s.app, d.Name)
+}
+
+func (s *Store) setDeclared(ctx context.Context, tx *sqlx.Tx, job declaredJob, d declared) error {
+	text, err := json.Marshal(d)
+	if err != nil || job.Declared.Valid && job.Declared.String == string(text) {
+		return err
+	}
+	_, err = s.db.On(tx).Exec(ctx, setDeclaredSQL, string(text), job.ID)
+	return err
+}
+
+func setColumns(columns []column) (set string, args []any) {
+	for _, c := range columns {
+		set += ", " + c.name + " = ?"
+		args = append(args, c.value)
+	}
+	return strings.TrimPrefix(set, ", "), args
 }
 
 const (
-	readDeclaredSQL = `
-SELECT E.NAME, E.STATE_REASON, ` + rowColumns + `
+	lockSchedulesSQL = `
+SELECT E.NAME, E.STATE_REASON, E.JOB_DATA, ` + rowColumns + `
   FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
  WHERE E.PID = ? AND E.NAME IS NOT NULL ORDER BY E.ID FOR UPDATE`
 
@@ -166,42 +232,88 @@ type declaredRow struct {
 	Name string `db:"NAME"`
 	row
 	Reason sql.NullString `db:"STATE_REASON"`
+	Data   sql.NullString `db:"JOB_DATA"`
 }
 
-func (s *Store) declareSchedules(ctx context.Context, tx *sqlx.Tx, now time.Time, jobID int64, schedules []DeclaredSchedule) error {
-	var stored []declaredRow
-	if err := s.db.On(tx).Select(ctx, &stored, readDeclaredSQL, jobID); err != nil {
-		return err
+func (r declaredRow) schedule() DeclaredSchedule {
+	d := DeclaredSchedule{Name: r.Name, Spec: r.spec(), Misfire: r.Misfire, CatchUpLimit: r.CatchUpLimit}
+	if r.Data.Valid {
+		d.Data = []byte(r.Data.String)
 	}
-	left := map[string]declaredRow{}
+	return d
+}
+
+func (s *Store) lockSchedules(ctx context.Context, tx *sqlx.Tx, jobID int64) (stored []declaredRow, err error) {
+	err = s.db.On(tx).Select(ctx, &stored, lockSchedulesSQL, jobID)
+	return stored, err
+}
+
+func namesOf(rows []declaredRow) []string {
+	names := make([]string, len(rows))
+	for i, r := range rows {
+		names[i] = r.Name
+	}
+	return names
+}
+
+// declareSchedules makes of base what is declared now.
+func (s *Store) declareSchedules(ctx context.Context, tx *sqlx.Tx, now time.Time, jobID int64, d Declaration, stored []declaredRow, base *declared) (apart []Difference, err error) {
+	rows := map[string]declaredRow{}
 	for _, r := range stored {
-		left[r.Name] = r
+		rows[r.Name] = r
 	}
-	for _, d := range schedules {
-		old, ok := left[d.Name]
-		delete(left, d.Name)
-		var err error
-		if ok {
-			err = s.changeSchedule(ctx, tx, now, old, d)
-		} else {
-			err = s.addSchedule(ctx, tx, now, jobID, d)
+	ours := map[string]fields{}
+	for _, schedule := range d.Schedules {
+		was, known := base.Schedules[schedule.Name]
+		if !known {
+			was = base.Retired[schedule.Name]
+		}
+		ours[schedule.Name] = fieldsOf(schedule.columns())
+		delete(base.Retired, schedule.Name)
+		row, exists := rows[schedule.Name]
+		var changed []Difference
+		switch {
+		case exists:
+			changed, err = s.changeSchedule(ctx, tx, now, row, schedule, was, d.Reset)
+		case known && ours[schedule.Name].unchanged(was) && !d.Reset:
+			changed = []Difference{{}} // an operator has deleted it
+		default:
+			err = s.addSchedule(ctx, tx, now, jobID, schedule)
 		}
 		if err != nil {
-			return fmt.Errorf("schedule %q: %w", d.Name, err)
+			return nil, fmt.Errorf("schedule %q: %w", schedule.Name, err)
 		}
-	}
-	for _, r := range left {
-		if _, err := s.db.On(tx).Exec(ctx, retireSQL, r.ID); err != nil {
-			return fmt.Errorf("retire schedule %q: %w", r.Name, err)
+		for i := range changed {
+			changed[i].Schedule = schedule.Name
 		}
+		apart = append(apart, changed...)
 	}
+	if err := s.retire(ctx, tx, rows, ours, base); err != nil {
+		return nil, err
+	}
+	base.Schedules = ours
+	return apart, nil
+}
+
+// retire completes what was declared before and is not any more.
+func (s *Store) retire(ctx context.Context, tx *sqlx.Tx, rows map[string]declaredRow, ours map[string]fields, base *declared) error {
+	for _, name := range slices.Sorted(maps.Keys(base.Schedules)) {
+		row, exists := rows[name]
+		if _, declared := ours[name]; declared || !exists {
+			continue
+		}
+		if _, err := s.db.On(tx).Exec(ctx, retireSQL, row.ID); err != nil {
+			return fmt.Errorf("retire schedule %q: %w", name, err)
+		}
+		base.Retired[name] = base.Schedules[name]
+	}
+	maps.DeleteFunc(base.Retired, func(name string, _ fields) bool { _, exists := rows[name]; return !exists })
 	return nil
 }
 
 const addScheduleSQL = `
-INSERT INTO QRTZ_EXECUTE (PID, APPLICATION, NAME, JOB_TYPE, STATE, CRON, ZONE_ID, REPEAT_COUNT, REPEAT_INTERVAL,
-       START_TIME, END_TIME, MISFIRE, CATCH_UP_LIMIT, NEXT_FIRE_TIME)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+INSERT INTO QRTZ_EXECUTE (PID, APPLICATION, NAME, STATE, NEXT_FIRE_TIME, %s)
+VALUES (?, ?, ?, ?, ?%s)`
 
 func (s *Store) addSchedule(ctx context.Context, tx *sqlx.Tx, now time.Time, jobID int64, d DeclaredSchedule) error {
 	if d.Spec.Start.IsZero() {
@@ -215,49 +327,49 @@ func (s *Store) addSchedule(ctx context.Context, tx *sqlx.Tx, now time.Time, job
 	if next.IsZero() {
 		state = Complete
 	}
-	args := append([]any{jobID, s.app, d.Name, d.Spec.Kind, state}, specColumns(d)...)
-	_, err = s.db.On(tx).Exec(ctx, addScheduleSQL, append(args, nextMillis(next))...)
+	names, args := "", []any{jobID, s.app, d.Name, state, nextMillis(next)}
+	columns := d.columns()
+	for _, c := range columns {
+		names += ", " + c.name
+		args = append(args, c.value)
+	}
+	_, err = s.db.On(tx).Exec(ctx, fmt.Sprintf(addScheduleSQL, names[len(", "):], strings.Repeat(", ?", len(columns))), args...)
 	return err
 }
 
-const changeScheduleSQL = `
-UPDATE QRTZ_EXECUTE
-   SET JOB_TYPE = ?, STATE = ?, CRON = ?, ZONE_ID = ?, REPEAT_COUNT = ?, REPEAT_INTERVAL = ?, START_TIME = ?, END_TIME = ?,
-       MISFIRE = ?, CATCH_UP_LIMIT = ?, NEXT_FIRE_TIME = ?, TIME_TRIGGERED = ?, STATE_REASON = NULL
- WHERE ID = ?`
+const changeScheduleSQL = `UPDATE QRTZ_EXECUTE SET %s WHERE ID = ?`
 
-func (s *Store) changeSchedule(ctx context.Context, tx *sqlx.Tx, now time.Time, old declaredRow, d DeclaredSchedule) error {
-	if d.Spec.Start.IsZero() {
-		d.Spec.Start = time.UnixMilli(old.Start)
-	}
-	was := old.spec()
-	sameRule := sameSpec(was, d.Spec)
+// changeSchedule changes a stored schedule. base is what was declared of it last. Only another rule, or another start, count or
+// end, makes for another next fire.
+func (s *Store) changeSchedule(ctx context.Context, tx *sqlx.Tx, now time.Time, old declaredRow, d DeclaredSchedule, base fields, reset bool) ([]Difference, error) {
+	m, result := mergeSchedule(&s.schedules, base, d, old.schedule(), reset)
+	columns, was := m.write, old.spec()
 	retired := old.State == Complete && old.Reason.String == noLongerDeclared
-	if sameRule && !retired && old.Misfire == d.Misfire && old.CatchUpLimit == d.CatchUpLimit {
-		return nil
-	}
-	schedule, err := s.schedules.Parse(d.Spec)
-	if err != nil {
-		return err
-	}
-	e := old.execute(&s.schedules)
-	e.Schedule, e.Problem = schedule, nil
-	if was.Kind != d.Spec.Kind || millis(was.Start, 0) != millis(d.Spec.Start, 0) {
-		e.Fired = 0 // another series: its fires are counted from 0
-	}
-	state, next := old.State, e.Next
-	if !sameRule || retired {
-		next = e.changedNext(now)
+	if !sameSpec(was, result.Spec) || retired {
+		schedule, err := s.schedules.Parse(result.Spec)
+		if err != nil {
+			return nil, err
+		}
+		e := old.execute(&s.schedules)
+		e.Schedule, e.Problem = schedule, nil
+		if was.Kind != result.Spec.Kind || millis(was.Start, 0) != millis(result.Spec.Start, 0) {
+			e.Fired = 0 // another series: its fires are counted from 0
+		}
+		state, next := old.State, e.changedNext(now)
 		switch {
 		case next.IsZero():
 			state = Complete
 		case state != Paused && state != Init:
 			state = Executing
 		}
+		columns = append(columns, column{"STATE", state}, column{"STATE_REASON", nil}, column{"NEXT_FIRE_TIME", nextMillis(next)}, column{"TIME_TRIGGERED", e.Fired})
 	}
-	args := append([]any{d.Spec.Kind, state}, specColumns(d)...)
-	_, err = s.db.On(tx).Exec(ctx, changeScheduleSQL, append(args, nextMillis(next), e.Fired, old.ID)...)
-	return err
+	if len(columns) == 0 {
+		return m.apart, nil
+	}
+	set, args := setColumns(columns)
+	_, err := s.db.On(tx).Exec(ctx, fmt.Sprintf(changeScheduleSQL, set), append(args, old.ID)...)
+	return m.apart, err
 }
 
 // changedNext is the next fire of an execute whose schedule is now another one. What it fired before is not owed again.
@@ -281,17 +393,4 @@ func (e *Execute) changedNext(now time.Time) time.Time {
 func sameSpec(a, b Spec) bool {
 	return a.Kind == b.Kind && a.Cron == b.Cron && a.Zone == b.Zone && a.Repeat == b.Repeat && a.Every == b.Every &&
 		millis(a.Start, 0) == millis(b.Start, 0) && millis(a.End, -1) == millis(b.End, -1)
-}
-
-// specColumns are the values of CRON, ZONE_ID, REPEAT_COUNT, REPEAT_INTERVAL, START_TIME, END_TIME, MISFIRE and CATCH_UP_LIMIT.
-func specColumns(d DeclaredSchedule) []any {
-	spec := d.Spec
-	isCron := spec.Kind == Cron
-	return []any{
-		sql.NullString{String: spec.Cron, Valid: isCron},
-		sql.NullString{String: spec.Zone, Valid: isCron},
-		spec.Repeat,
-		sql.NullInt64{Int64: spec.Every.Milliseconds(), Valid: !isCron},
-		millis(spec.Start, 0), millis(spec.End, -1), d.Misfire, d.CatchUpLimit,
-	}
 }

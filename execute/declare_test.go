@@ -28,13 +28,21 @@ func declaration(name string, schedules ...string) Declaration {
 	return d
 }
 
+// declare returns what an operator has changed.
+func (f *tables) declare(now time.Time, declarations []Declaration) []Difference {
+	f.T.Helper()
+	apart, err := f.store.Declare(f.T.Context(), now, declarations)
+	require.NoError(f.T, err)
+	return apart
+}
+
 func TestDeclareIsAllOrNothing(t *testing.T) {
 	f := newTables(t)
-	require.NoError(t, f.store.Declare(t.Context(), noon, []Declaration{declaration("known", "x")}))
+	f.declare(noon, []Declaration{declaration("known", "x")})
 	f.Exec(`ALTER TABLE QRTZ_EXECUTE ADD CONSTRAINT NO_WHY CHECK (NAME <> 'why')`)
 	changed := declaration("known", "x", "y")
 	changed.Class = "tock"
-	err := f.store.Declare(t.Context(), noon, []Declaration{declaration("new", "x"), changed, declaration("zz", "why")})
+	_, err := f.store.Declare(t.Context(), noon, []Declaration{declaration("new", "x"), changed, declaration("zz", "why")})
 	require.ErrorContains(t, err, `declare job "zz": schedule "why"`)
 	require.Equal(t, "known", f.Text(`SELECT GROUP_CONCAT(NAME) FROM QRTZ_JOB`))
 	require.Equal(t, "tick", f.Text(`SELECT JOB_CLASS FROM QRTZ_JOB WHERE NAME = 'known'`))
@@ -46,10 +54,10 @@ func TestDeclareStoresLimitAndPriority(t *testing.T) {
 	d := declaration("import", "x")
 	d.Options.MaxRunning, d.Options.Priority = 3, run.PriorityHigh
 	stored := `SELECT MAX_RUNNING * 10 + PRIORITY FROM QRTZ_JOB WHERE NAME = 'import'`
-	require.NoError(t, f.store.Declare(t.Context(), noon, []Declaration{d}))
+	f.declare(noon, []Declaration{d})
 	require.Equal(t, int64(31), f.Count(stored))
 	d.Options.MaxRunning, d.Options.Priority = 5, run.PriorityLow
-	require.NoError(t, f.store.Declare(t.Context(), noon, []Declaration{d}))
+	f.declare(noon, []Declaration{d})
 	require.Equal(t, int64(49), f.Count(stored))
 }
 
@@ -58,7 +66,10 @@ func TestEightProgramsThatStartAtOnceDeclareOneRowEach(t *testing.T) {
 	jobs := []Declaration{declaration("b", "x", "y"), declaration("a", "x"), declaration("c", "")}
 	var starts sync.WaitGroup
 	for range 8 {
-		starts.Go(func() { assert.NoError(t, f.store.Declare(context.Background(), time.Now(), jobs)) })
+		starts.Go(func() {
+			_, err := f.store.Declare(context.Background(), time.Now(), jobs)
+			assert.NoError(t, err)
+		})
 	}
 	starts.Wait()
 	require.Equal(t, int64(3), f.Count(`SELECT COUNT(*) FROM QRTZ_JOB WHERE NAME IS NOT NULL`))
@@ -67,15 +78,16 @@ func TestEightProgramsThatStartAtOnceDeclareOneRowEach(t *testing.T) {
 
 func TestNamesTheServerTakesForOneAreRefused(t *testing.T) {
 	f := newTables(t)
-	err := f.store.Declare(t.Context(), noon, []Declaration{declaration("report", "x"), declaration("Report", "x")})
+	_, err := f.store.Declare(t.Context(), noon, []Declaration{declaration("report", "x"), declaration("Report", "x")})
 	require.ErrorContains(t, err, `declare job "report": its name is that of another job, "Report", to the server`)
 	require.Zero(t, f.Count(`SELECT COUNT(*) FROM QRTZ_EXECUTE`))
-	require.Error(t, f.store.Declare(t.Context(), noon, []Declaration{declaration("two", "x", "X")}))
+	_, err = f.store.Declare(t.Context(), noon, []Declaration{declaration("two", "x", "X")})
+	require.Error(t, err)
 	require.Zero(t, f.Count(`SELECT COUNT(*) FROM QRTZ_EXECUTE`))
-	require.NoError(t, f.store.Declare(t.Context(), noon, []Declaration{declaration("report", "x")}))
+	f.declare(noon, []Declaration{declaration("report", "x")})
 	other := declaration("Report", "y")
 	other.Class = "Report"
-	err = f.store.Declare(t.Context(), noon, []Declaration{other})
+	_, err = f.store.Declare(t.Context(), noon, []Declaration{other})
 	require.ErrorContains(t, err, `declare job "Report": its name is that of another job, "report", to the server`)
 	require.Equal(t, "report tick x", f.Text(`SELECT CONCAT_WS(' ', J.NAME, JOB_CLASS, E.NAME) FROM QRTZ_JOB J JOIN QRTZ_EXECUTE E ON E.PID = J.ID
 		WHERE J.NAME IS NOT NULL`), "as it was")
@@ -92,21 +104,21 @@ func TestAnotherStartBeginsTheCountAgain(t *testing.T) {
 		return f.Text(`SELECT CONCAT_WS(' ', STATE, TIME_TRIGGERED, (NEXT_FIRE_TIME - ?) DIV 1000) FROM QRTZ_EXECUTE`, noon.UnixMilli())
 	}
 	who := f.Join("n1")
-	require.NoError(t, f.store.Declare(t.Context(), noon, at(noon, 1)))
+	f.declare(noon, at(noon, 1))
 	f.claim(who, 1, f.due(noon)...)
 	require.Equal(t, "COMPLETE 1", state())
-	require.NoError(t, f.store.Declare(t.Context(), noon, at(noon, 1)))
+	f.declare(noon, at(noon, 1))
 	require.Equal(t, "COMPLETE 1", state(), "nothing new")
 
 	later := noon.Add(time.Hour)
-	require.NoError(t, f.store.Declare(t.Context(), noon, at(later, 1)))
+	f.declare(noon, at(later, 1))
 	require.Equal(t, "EXECUTING 0 3600", state(), "once, at another time")
 	f.claim(who, 1, f.due(later)...)
 	require.Equal(t, "COMPLETE 1", state())
 
-	require.NoError(t, f.store.Declare(t.Context(), later, at(later, 3)))
+	f.declare(later, at(later, 3))
 	require.Equal(t, "EXECUTING 1 3660", state(), "two more of the same series")
-	require.NoError(t, f.store.Declare(t.Context(), later, at(noon, 100)))
+	f.declare(later, at(noon, 100))
 	require.Equal(t, "EXECUTING 0 3660", state(), "what has run is not owed again")
 }
 
@@ -114,7 +126,7 @@ func TestTextIsData(t *testing.T) {
 	f := newTables(t)
 	d := declaration(nasty, nasty)
 	d.Class, d.Description, d.Data = nasty, nasty, []byte(nasty)
-	require.NoError(t, f.store.Declare(t.Context(), noon, []Declaration{d}))
+	f.declare(noon, []Declaration{d})
 	var job struct {
 		Name  string `db:"NAME"`
 		Class string `db:"JOB_CLASS"`
@@ -146,6 +158,7 @@ func TestTextIsData(t *testing.T) {
 	require.True(t, strings.HasSuffix(kept, "ü"))
 	require.LessOrEqual(t, len(kept), run.MaxMessage)
 
-	require.Error(t, f.store.Declare(t.Context(), noon, []Declaration{declaration("not\xffutf8")}))
+	_, err = f.store.Declare(t.Context(), noon, []Declaration{declaration("not\xffutf8")})
+	require.Error(t, err)
 	require.Equal(t, int64(2), f.Count(`SELECT COUNT(*) FROM QRTZ_JOB`))
 }

@@ -140,7 +140,13 @@ func (r OptionRow) Options() Options {
 	}
 }
 
-// Columns are the values of the columns that OptionColumns names, in their order.
+// OptionNames are the columns of QRTZ_JOB that hold options.
+var OptionNames = []string{
+	"RECOVERY", "OVERLAP", "QUEUE_LIMIT", "RUN_TIMEOUT", "ATTEMPTS", "BACKOFF", "MAX_BACKOFF",
+	"HISTORY", "KEEP_FOR", "KEEP_RUNS", "MAX_RUNNING", "PRIORITY",
+}
+
+// Columns are the values of the columns that OptionNames names, in their order.
 func (o Options) Columns() []any {
 	return []any{
 		o.Recovery, o.Overlap, o.QueueLimit, o.Timeout.Milliseconds(), o.Attempts, o.Backoff.Milliseconds(), o.MaxBackoff.Milliseconds(),
