@@ -3,6 +3,8 @@ package qrtz
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -36,6 +38,17 @@ type Config struct {
 	// Workers is how many runs this process carries out at once. A fire is claimed only when a worker is free
 	// for it; what this process cannot start is left for others. Defaults to 64.
 	Workers int
+
+	// Limits is how many runs of a class this process carries out at once, by class: no more than so many workers are busy with
+	// it. What is beyond that is left for other processes, as when no worker is free, and holds up no other class. A class that
+	// is not in it may take all workers. See Options.MaxRunning for a limit of the whole cluster.
+	Limits map[string]int
+
+	// Reserved is how many workers slow classes leave to the others. A class is slow if its runs last longer than a second on
+	// average, or one of those under way has; until the first run of a class has ended, it may take one of these workers.
+	// Defaults to an eighth of Workers, at least 1 if there are four. A negative number reserves none. If no class
+	// of this process may be quick, none is reserved.
+	Reserved int
 
 	// PollInterval is how often the poller reads what is due, and how far ahead it looks. It is also the time
 	// between heartbeats. Defaults to 5 seconds.
@@ -112,6 +125,10 @@ func (c Config) Validate() error {
 		refuse(err != nil, "Config.DSN: %w", err)
 	}
 	refuse(c.Workers < 1, "Workers (%d) must be at least 1", c.Workers)
+	for _, class := range slices.Sorted(maps.Keys(c.Limits)) {
+		refuse(c.Limits[class] < 1, "Limits[%q] (%d) must be at least 1; without a handler of its own a process runs none of a class", class, c.Limits[class])
+	}
+	refuse(c.Reserved >= c.Workers, "Reserved (%d) must be below Workers (%d)", c.Reserved, c.Workers)
 	refuse(c.PollInterval < 100*time.Millisecond, "PollInterval (%s) must be at least 100ms", c.PollInterval)
 	refuse(c.MisfireInterval < 100*time.Millisecond, "MisfireInterval (%s) must be at least 100ms", c.MisfireInterval)
 	refuse(c.MisfireAfter <= c.PollInterval, "MisfireAfter (%s) must exceed PollInterval (%s)", c.MisfireAfter, c.PollInterval)

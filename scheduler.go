@@ -101,6 +101,7 @@ func (s *Scheduler) run(ctx context.Context) error {
 		return err
 	}
 	defer links.close()
+	s.warnOfLimits()
 	session := newSession(s, links)
 	s.session.Store(session)
 	defer s.session.Store(nil)
@@ -109,6 +110,15 @@ func (s *Scheduler) run(ctx context.Context) error {
 	}
 	session.run(ctx)
 	return nil
+}
+
+// warnOfLimits logs limits that limit nothing.
+func (s *Scheduler) warnOfLimits() {
+	for _, class := range slices.Sorted(maps.Keys(s.cfg.Limits)) {
+		if s.handlers[class] == nil {
+			s.cfg.Logger.Warn().Str("class", class).Msg("Config.Limits names a class without a handler in this process")
+		}
+	}
 }
 
 // enter joins the cluster, if its tables are up to date. After an error, nothing is left of this instance.

@@ -61,6 +61,7 @@ func newSession(scheduler *Scheduler, l *links) *session {
 		cfg: cfg, handlers: scheduler.handlers, classes: scheduler.classes(), pool: scheduler.pool, links: l, active: actives{byID: map[int64]*active{}},
 		clock: node.NewClock(l.beat, cfg.Wall, log), apps: app.NewStore(l.own, prefix, cfg.App), runs: run.NewStore(l.own, prefix, cfg.App),
 	}
+	s.pool.Limit(s.classes, cfg.Limits, cfg.Reserved)
 	s.executes = execute.NewStore(l.own, prefix, cfg.App, s.runs)
 	s.events, s.hooks = newEvents(log), cfg.Hooks
 	s.tell = s.events.tell

@@ -4,6 +4,8 @@ import (
 	"database/sql"
 	"iter"
 	"time"
+
+	"github.com/qrtz-go/qrtz/run"
 )
 
 // Execute is one schedule of a job, as it was read. It is moved only under the guard that its row is still what was read.
@@ -16,11 +18,12 @@ type Execute struct {
 	Misfire      Misfire
 	CatchUpLimit int
 	Schedule     Schedule
-	Problem      error     // why Schedule cannot be used; nil if it can
-	Fired        int64     // how many fires are behind it, run or recorded as skipped
-	Exclusive    bool      // only one run of its job may go at a time
-	Prev         time.Time // the latest fire behind it, in the schedule's zone; zero if there is none
-	Next         time.Time // the next fire, in the schedule's zone; zero if not yet computed, or none
+	Problem      error        // why Schedule cannot be used; nil if it can
+	Fired        int64        // how many fires are behind it, run or recorded as skipped
+	Exclusive    bool         // only one run of its job may go at a time
+	Priority     run.Priority // of its job
+	Prev         time.Time    // the latest fire behind it, in the schedule's zone; zero if there is none
+	Next         time.Time    // the next fire, in the schedule's zone; zero if not yet computed, or none
 
 	// ResumedAt is when an execute that was paused was set to EXECUTING again by SQL: fires before it belong to the pause.
 	// Zero otherwise.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/qrtz-go/qrtz/run"
 )
 
 // mostFired is as far as TIME_TRIGGERED is counted, some below what its column takes; a person may have typed more.
@@ -54,6 +56,7 @@ type row struct {
 	ChangedAt    sql.NullInt64  `db:"CHANGED_MS"`
 	Spec         uint32         `db:"SPEC"`
 	Exclusive    bool           `db:"EXCLUSIVE"`
+	Priority     run.Priority   `db:"PRIORITY"`
 	Token        sql.NullInt64  `db:"CLAIM_TOKEN"`
 }
 
@@ -63,7 +66,8 @@ const specSQL = `CRC32(CONCAT_WS('|', E.JOB_TYPE, E.CRON, E.ZONE_ID, E.REPEAT_CO
 
 const rowColumns = `E.ID, E.PID, J.JOB_CLASS, J.NAME AS JOB_NAME, E.NAME, E.STATE, E.JOB_TYPE, E.CRON, E.ZONE_ID, E.REPEAT_COUNT, E.REPEAT_INTERVAL,
        E.TIME_TRIGGERED, E.PREV_FIRE_TIME, E.NEXT_FIRE_TIME, E.START_TIME, E.END_TIME, E.MISFIRE, E.CATCH_UP_LIMIT,
-       E.PAUSED_AT, CAST(UNIX_TIMESTAMP(E.CHANGED_AT) * 1000 AS SIGNED) AS CHANGED_MS, ` + specSQL + ` AS SPEC, J.OVERLAP <> 'ALLOW' AS EXCLUSIVE, E.CLAIM_TOKEN`
+       E.PAUSED_AT, CAST(UNIX_TIMESTAMP(E.CHANGED_AT) * 1000 AS SIGNED) AS CHANGED_MS, ` + specSQL + ` AS SPEC, J.OVERLAP <> 'ALLOW' AS EXCLUSIVE,
+       J.PRIORITY, E.CLAIM_TOKEN`
 
 // longestEvery is the longest rate that is told apart from longer ones: a Duration holds no more.
 const longestEvery = 290 * 365 * 24 * time.Hour
@@ -106,7 +110,8 @@ func (r *row) givenUp() error {
 
 func (r *row) execute(schedules *Schedules) *Execute {
 	e := &Execute{
-		ID: r.ID, JobID: r.JobID, Class: r.Class, JobName: r.JobName.String, Name: r.Name.String, State: r.State, Misfire: r.Misfire, CatchUpLimit: r.CatchUpLimit, Exclusive: r.Exclusive,
+		ID: r.ID, JobID: r.JobID, Class: r.Class, JobName: r.JobName.String, Name: r.Name.String, State: r.State, Misfire: r.Misfire, CatchUpLimit: r.CatchUpLimit,
+		Exclusive: r.Exclusive, Priority: r.Priority.Within(),
 		Fired: max(r.Fired.Int64, 0), Prev: fromMillis(r.Prev), Next: fromMillis(r.Next),
 		guard: guard{prev: r.Prev, next: r.Next, fired: r.Fired, token: r.Token, spec: r.Spec},
 	}

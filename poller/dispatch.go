@@ -10,6 +10,7 @@ import (
 
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/outage"
+	"github.com/qrtz-go/qrtz/run"
 )
 
 const (
@@ -84,21 +85,29 @@ func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 	if slots == 0 {
 		return idle, outage.ErrIdle // a slot that comes free wakes us
 	}
-	batch := p.inTime(p.plan.take(now, until, slots))
-	moves, fires := p.movesFor(batch, until, slots)
-	p.pool.Release(slots - fires)
+	taken := p.plan.take(p.due(now, until), slots, func(class string) bool { return p.pool.Assign(class, 1) == 1 })
+	more := slots - len(taken)
+	batch := p.inTime(taken)
+	moves, further := p.movesFor(batch, until, more)
+	p.pool.Release(more - further)
 	if err := p.claimAll(ctx, batch, moves); err != nil {
 		return 0, err
 	}
 	return p.untilNext(), nil
 }
 
-// inTime forgets what has waited so long, for a slot or for the database, that its misfire policy decides.
+// due is what a claim takes. What is half as late as a misfire goes by age, so that none waits for ever.
+func (p *Poller) due(now, until time.Time) due {
+	return due{now: now, until: until, old: now.Add(-p.cfg.MisfireAfter / 2)}
+}
+
+// inTime forgets what has waited so long, for a slot or for the database, that its misfire policy decides, and frees its slot.
 func (p *Poller) inTime(batch []*entry) []*entry {
 	misfired := p.cluster.Now().Add(-p.cfg.MisfireAfter)
 	return slices.DeleteFunc(batch, func(e *entry) bool {
 		gone := e.execute.Next.Before(misfired)
 		if gone {
+			p.pool.ReleaseFor(e.execute.Class, 1)
 			p.plan.putBack(e, nil)
 		}
 		return gone
@@ -134,7 +143,7 @@ func (p *Poller) spareForEarly() int { return p.mostEarly() - p.launcher.countHe
 // what may.
 func (p *Poller) untilNext() time.Duration {
 	now, wait := p.cluster.Now(), idle
-	early, exact := p.plan.earliest()
+	early, exact := p.plan.earliest(p.hasRoom)
 	if !exact.IsZero() {
 		wait = min(wait, exact.Sub(now))
 	}
@@ -148,18 +157,24 @@ func (p *Poller) untilNext() time.Duration {
 	return max(0, wait)
 }
 
-// movesFor builds the moves that claim a batch: each execute's due fires, in order, at most slots in all.
-func (p *Poller) movesFor(batch []*entry, until time.Time, slots int) (moves []execute.Move, fires int) {
-	for i, e := range batch {
-		spare := slots - fires - (len(batch) - i - 1) // each execute behind this one gets at least one
+func (p *Poller) hasRoom(class string) bool { return p.pool.Room(class) > 0 }
+
+// movesFor builds the moves that claim a batch, of whose executes each has a slot: their due fires, in order. It gives out
+// some of more slots, and says how many: an execute that is behind has further fires due.
+func (p *Poller) movesFor(batch []*entry, until time.Time, more int) (moves []execute.Move, further int) {
+	for _, e := range batch {
+		spare := 1 + more - further
 		if e.execute.Exclusive {
-			spare = 1 // the others would only find the first one running
+			spare = 1 // the others might only find the first one running
 		}
 		due := e.execute.Fires(later(until, e.execute.Next), spare)
+		if len(due) > 1 {
+			due = due[:1+p.pool.Assign(e.execute.Class, len(due)-1)]
+		}
 		moves = append(moves, e.execute.ClaimMove(due))
-		fires += len(due)
+		further += len(due) - 1
 	}
-	return moves, fires
+	return moves, further
 }
 
 // later keeps the fire an entry is there for within the limit: an entry taken is claimed.
@@ -203,21 +218,40 @@ func (p *Poller) claimAll(ctx context.Context, batch []*entry, moves []execute.M
 func (p *Poller) claim(ctx context.Context, batch []*entry, moves []execute.Move) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	fires := 0
+	slots := map[string]int{}
 	for _, m := range moves {
-		fires += len(m.Runs)
+		slots[m.Execute.Class] += len(m.Runs)
 	}
 	who, began := p.cluster.Self(), time.Now()
 	won, err := p.executes.Claim(ctx, who, moves)
 	p.pace.note(time.Since(began))
 	p.cluster.Note(won.Clock)
-	p.pool.Release(fires - len(won.Runs))
+	p.keepSlots(slots, won.Runs)
 	p.doubts.fires(who, won.InDoubt)
 	p.doubts.pending(who, won.PendingInDoubt)
 	p.report(won.Refused)
 	p.start(won)
 	p.putBack(batch, won.Moved)
 	return err
+}
+
+// keepSlots gives back the slots, of those given out by class, that the runs that were won do not need. The class of a job may
+// have been changed since its slot was given out.
+func (p *Poller) keepSlots(slots map[string]int, won []run.Run) {
+	var others []string
+	for _, r := range won {
+		if slots[r.Class] > 0 {
+			slots[r.Class]--
+		} else {
+			others = append(others, r.Class)
+		}
+	}
+	for class, n := range slots {
+		for ; n > 0 && len(others) > 0; n, others = n-1, others[1:] {
+			p.pool.Change(class, others[0], 1)
+		}
+		p.pool.ReleaseFor(class, n)
+	}
 }
 
 // report says which executes can be moved no more.
@@ -229,8 +263,12 @@ func (p *Poller) report(refused []execute.RefusedMove) {
 
 // start starts the runs of what was won.
 func (p *Poller) start(won execute.Applied) {
+	slots := map[string]int{}
+	for _, r := range won.Runs {
+		slots[r.Class]++
+	}
 	runs := p.cfg.Fresh(won.Runs)
-	p.pool.Release(len(won.Runs) - len(runs))
+	p.keepSlots(slots, runs)
 	p.cfg.Claimed(runs)
 	p.cfg.Skipped(won.Skipped)
 	p.launcher.launch(runs)

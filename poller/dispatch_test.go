@@ -299,3 +299,90 @@ var (
 	_ Executes = (*execute.Store)(nil)
 	_ Runs     = (*run.Store)(nil)
 )
+
+// twoClasses has runs of the class "mail" last until the test lets them end, one for each time it sends.
+func (b *bench) twoClasses(limits map[string]int) (letGo chan struct{}) {
+	letGo = make(chan struct{})
+	b.cfg.Classes = []string{"mail", "tick"}
+	b.pool.Limit(b.cfg.Classes, limits, -1)
+	b.launcher.run = func(r run.Run, at time.Time) {
+		b.run(r, at)
+		if r.Class == "mail" {
+			<-letGo
+		}
+	}
+	return letGo
+}
+
+// ran are the runs of a class that have begun.
+func (b *bench) ran(class string) (runs []claimed) {
+	for _, c := range b.begun() {
+		if c.Class == class {
+			runs = append(runs, c)
+		}
+	}
+	return runs
+}
+
+func (b *bench) putMail(n int, at time.Time) {
+	for id := range int64(n) {
+		e := every(1000+id, time.Hour, at)
+		e.Class = "mail"
+		b.put(e)
+	}
+}
+
+func TestAClassAtItsLimitHoldsUpNoOther(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		letGo := b.twoClasses(map[string]int{"mail": 2})
+		b.putMail(6, now.Add(time.Second))
+		b.put(every(1, 100*time.Millisecond, now.Add(1500*time.Millisecond)))
+		b.start()
+		rest(11500*time.Millisecond + time.Microsecond)
+		require.Len(b.t, b.ran("mail"), 2)
+		require.Len(b.t, b.ran("tick"), 101, "what is due behind it goes on")
+		require.LessOrEqual(b.t, b.calls("Claim"), 110, "what has no room is not tried")
+		letGo <- struct{}{}
+		rest(time.Microsecond)
+		require.Len(b.t, b.ran("mail"), 3, "as soon as there is room")
+		rest(time.Minute)
+		letGo <- struct{}{}
+		letGo <- struct{}{}
+		rest(time.Second)
+		require.Len(b.t, b.ran("mail"), 3, "the others have become misfires")
+		b.stop()
+		b.allFree(10)
+	})
+}
+
+func TestPendingRunsKeepToTheLimitOfTheirClass(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		letGo := b.twoClasses(map[string]int{"mail": 2})
+		for id := range int64(6) {
+			b.store.pending = append(b.store.pending, run.PendingRun{ID: id + 1, Class: "mail", AvailableAt: now})
+		}
+		b.store.pending = append(b.store.pending, run.PendingRun{ID: 9, Class: "tick", AvailableAt: now})
+		b.start()
+		rest(5 * time.Second)
+		require.Len(b.t, b.ran("mail"), 2)
+		require.Len(b.t, b.ran("tick"), 1)
+		for range 6 {
+			letGo <- struct{}{}
+			rest(time.Second)
+		}
+		require.Len(b.t, b.ran("mail"), 6)
+		b.stop()
+		b.allFree(10)
+	})
+}
+
+// A job's class may be changed between the poll and the claim: the slot is then the other's.
+func TestASlotIsThatOfTheClassThatWasWon(t *testing.T) {
+	benched(t, 10, func(b *bench, _ time.Time) {
+		b.twoClasses(nil)
+		require.Equal(b.t, 3, b.pool.ReserveFor("tick", 3))
+		b.pool.Limit(b.cfg.Classes, map[string]int{"mail": 5, "tick": 5}, -1)
+		b.keepSlots(map[string]int{"tick": 3}, []run.Run{{Class: "mail"}, {Class: "tick"}})
+		require.Equal(b.t, []int{4, 4, 8}, []int{b.pool.Room("mail"), b.pool.Room("tick"), b.pool.Free()})
+	})
+}

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -40,7 +41,7 @@ func newLauncher(now func() time.Time, pool Pool, carryOut func(run.Run, time.Ti
 	return &launcher{now: now, pool: pool, run: carryOut, latest: map[int64]*start{}}
 }
 
-// launch starts runs, given in order of fire time, each at its time. After stop it only keeps them, to be
+// launch starts runs, given in order of fire time, each at its time, and of those with the same time the more urgent first. After stop it only keeps them, to be
 // handed back.
 func (l *launcher) launch(runs []run.Run) {
 	if len(runs) == 0 {
@@ -78,6 +79,9 @@ func (l *launcher) group(runs []run.Run) []*launch {
 		last := groups[len(groups)-1]
 		last.runs = append(last.runs, s)
 	}
+	for _, g := range groups {
+		slices.SortStableFunc(g.runs, func(a, b *start) int { return cmp.Compare(b.run.Options.Priority, a.run.Options.Priority) })
+	}
 	return groups
 }
 
@@ -104,7 +108,7 @@ func (l *launcher) startDue() {
 			return
 		}
 		for _, s := range l.held[0].runs {
-			l.pool.Go(func() { l.begin(s) })
+			l.pool.Go(s.run.Class, func() { l.begin(s) })
 		}
 		l.held = l.held[1:]
 	}
@@ -153,8 +157,8 @@ func (l *launcher) stop() []run.Run {
 	for _, group := range l.held {
 		for _, s := range group.runs {
 			unstarted = append(unstarted, s.run)
+			l.pool.ReleaseFor(s.run.Class, 1)
 		}
-		l.pool.Release(len(group.runs))
 	}
 	l.held = nil
 	return unstarted

@@ -16,7 +16,7 @@ import (
 
 func (b *bench) launchRuns(runs ...run.Run) {
 	b.t.Helper()
-	require.Equal(b.t, len(runs), b.pool.Reserve(len(runs)))
+	require.Equal(b.t, len(runs), b.pool.ReserveFor("tick", len(runs)))
 	b.launcher.launch(runs)
 }
 
@@ -84,7 +84,7 @@ func TestALaterFireOfAnExecuteStartsAfterTheEarlierOne(t *testing.T) {
 			for i := range n {
 				runs = append(runs, runAt(int64(i), int64(i%3+1), base.Add(time.Duration(i/3-100)*time.Millisecond)))
 			}
-			require.Equal(t, n, slots.Reserve(n))
+			require.Equal(t, n, slots.ReserveFor("tick", n))
 			l.launch(runs)
 			synctest.Wait()
 			require.Equal(t, n, slots.Free())

@@ -1,19 +1,22 @@
 package poller
 
 import (
+	"cmp"
 	"container/heap"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/run"
 )
 
 // entry is an execute that this node means to claim.
 type entry struct {
 	execute *execute.Execute
 	at      time.Time // when to claim: at its next fire, or later if other nodes go first
-	index   int       // in the heap; -1 while its claim is under way
+	in      *queue    // that holds it, or held it last
+	index   int       // in that queue; -1 while its claim is under way
+	parked  bool      // its class had no room
 	touched uint64    // the plan's change number when it was last set
 }
 
@@ -24,16 +27,36 @@ type plan struct {
 	mu      sync.Mutex
 	entries map[int64]*entry
 	gone    map[int64]departure // executes that have been forgotten a short while ago
-	early   queue               // claimed a little before their time
-	exact   queue               // claimed at it: while their job's last run is under way there is no room for them
+	open    lane                // what may be taken, as far as is known
+	parked  map[string]*lane    // by class: what was due while its class had no room
 	changes uint64
 }
 
-func (p *plan) queueOf(e *entry) *queue {
+// lane holds entries in queues of one priority each.
+type lane struct {
+	early [priorities]queue // claimed a little before their time
+	exact [priorities]queue // claimed at it: while their job's last run is under way there may be no room for them
+}
+
+const priorities = int(run.PriorityHigh-run.PriorityLow) + 1
+
+func (l *lane) put(e *entry) {
+	queues := &l.early
 	if e.execute.Exclusive {
-		return &p.exact
+		queues = &l.exact
 	}
-	return &p.early
+	e.in = &queues[e.execute.Priority-run.PriorityLow]
+	e.parked = false
+	heap.Push(e.in, e)
+}
+
+func (l *lane) empty() bool {
+	for i := range priorities {
+		if len(l.early[i])+len(l.exact[i]) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // departure is when an execute was forgotten: a row that was read before must not bring it back.
@@ -45,7 +68,9 @@ type departure struct {
 // longestRead is more than a read of the tables may take.
 const longestRead = 2 * time.Minute
 
-func newPlan() *plan { return &plan{entries: map[int64]*entry{}, gone: map[int64]departure{}} }
+func newPlan() *plan {
+	return &plan{entries: map[int64]*entry{}, gone: map[int64]departure{}, parked: map[string]*lane{}}
+}
 
 // mark is the plan's change number. Rows read after it may be merged as of it.
 func (p *plan) mark() uint64 {
@@ -75,7 +100,7 @@ func (p *plan) replace(read []*entry, asOf uint64) {
 	}
 	for id, e := range p.entries {
 		if !keep[id] && e.index >= 0 && e.touched <= asOf {
-			heap.Remove(p.queueOf(e), e.index)
+			heap.Remove(e.in, e.index)
 			delete(p.entries, id)
 		}
 	}
@@ -91,23 +116,117 @@ func (p *plan) put(e *entry, asOf uint64) {
 		if old.index < 0 || old.touched > asOf {
 			return
 		}
-		heap.Remove(p.queueOf(old), old.index)
+		heap.Remove(old.in, old.index)
 	}
 	if p.gone[e.execute.ID].change > asOf {
 		return
 	}
 	e.touched = p.changes
 	p.entries[e.execute.ID] = e
-	heap.Push(p.queueOf(e), e)
+	p.open.put(e)
 }
 
-// take removes up to n entries to be claimed at now: those due by then, and those due not after until that may be
-// claimed early. Each must be put back.
-func (p *plan) take(now, until time.Time, n int) []*entry {
+// due says which entries are to be taken, and in what order.
+type due struct {
+	now   time.Time // entries that are due by now are taken
+	until time.Time // and those due not after until that may be claimed early
+	old   time.Time // what has been due since before goes by age, whatever its priority
+}
+
+// take removes up to n entries to be claimed, as many of each class as admit says when it is asked for each. Each must be put
+// back. Entries of a class that has no room are parked, so that they are not in the way of others.
+func (p *plan) take(d due, n int, admit func(class string) bool) (batch []*entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	batch := p.exact.pop(nil, now, n)
-	return p.early.pop(batch, until, n)
+	full := map[string]bool{}
+	for len(batch) < n {
+		e := p.next(d, full)
+		if e == nil {
+			break
+		}
+		class := e.execute.Class
+		switch {
+		case !full[class] && admit(class):
+			heap.Remove(e.in, e.index)
+			batch = append(batch, e)
+		case e.parked:
+			full[class] = true
+		default:
+			full[class] = true
+			heap.Remove(e.in, e.index)
+			p.park(e)
+		}
+	}
+	for class, l := range p.parked {
+		if l.empty() {
+			delete(p.parked, class)
+		}
+	}
+	return batch
+}
+
+// next is the entry to be claimed next; nil if there is none. Classes that are full are passed over, but for what is not parked yet.
+func (p *plan) next(d due, full map[string]bool) *entry {
+	best := p.open.next(d, nil)
+	for class, l := range p.parked {
+		if !full[class] {
+			best = l.next(d, best)
+		}
+	}
+	return best
+}
+
+// next is the entry of the lane to be claimed next, or best if that goes before it.
+func (l *lane) next(d due, best *entry) *entry {
+	for i := range priorities {
+		if q := l.early[i]; len(q) > 0 && !q[0].at.After(d.until) && (best == nil || d.before(q[0], best)) {
+			best = q[0]
+		}
+		if q := l.exact[i]; len(q) > 0 && !q[0].at.After(d.now) && (best == nil || d.before(q[0], best)) {
+			best = q[0]
+		}
+	}
+	return best
+}
+
+// before tells whether a is claimed before b: what is old goes by age, what is due by priority, and what is claimed early by time.
+func (d due) before(a, b *entry) bool {
+	if c := cmp.Compare(d.group(a), d.group(b)); c != 0 {
+		return c < 0
+	}
+	first, second := cmp.Compare(b.execute.Priority, a.execute.Priority), a.at.Compare(b.at)
+	if d.group(a) != dueNow {
+		first, second = second, first
+	}
+	return cmp.Or(first, second, cmp.Compare(a.execute.ID, b.execute.ID)) < 0
+}
+
+// The groups of entries, in the order in which they are claimed.
+const (
+	dueLong = iota
+	dueNow
+	dueSoon
+)
+
+func (d due) group(e *entry) int {
+	switch {
+	case e.at.Before(d.old):
+		return dueLong
+	case e.at.After(d.now):
+		return dueSoon
+	default:
+		return dueNow
+	}
+}
+
+func (p *plan) park(e *entry) {
+	l := p.parked[e.execute.Class]
+	if l == nil {
+		l = &lane{}
+		p.parked[e.execute.Class] = l
+	}
+	l.put(e)
+	e.parked = true
 }
 
 // putBack plans a taken entry again as its claim left it, or forgets it if next is nil.
@@ -121,7 +240,7 @@ func (p *plan) putBack(e *entry, next *execute.Execute) {
 		return
 	}
 	e.execute, e.at, e.touched = next, next.Next, p.changes
-	heap.Push(p.queueOf(e), e)
+	p.open.put(e)
 }
 
 // forget drops executes whose rows have changed since they were read. Claims of them that are under way are left alone.
@@ -132,17 +251,40 @@ func (p *plan) forget(ids []int64) {
 	for _, id := range ids {
 		p.gone[id] = departure{p.changes, time.Now()}
 		if e := p.entries[id]; e != nil && e.index >= 0 {
-			heap.Remove(p.queueOf(e), e.index)
+			heap.Remove(e.in, e.index)
 			delete(p.entries, id)
 		}
 	}
 }
 
-// earliest is when the next fire is due that may be claimed early, and the next that may not; zero if there is none.
-func (p *plan) earliest() (early, exact time.Time) {
+// earliest is when the next fire is due that may be claimed early, and the next that may not; zero if there is none. Of what is
+// parked it looks at classes that have room again.
+func (p *plan) earliest(hasRoom func(class string) bool) (early, exact time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.early.first(), p.exact.first()
+	early, exact = p.open.first()
+	for class, l := range p.parked {
+		if hasRoom(class) {
+			e, x := l.first()
+			early, exact = sooner(early, e), sooner(exact, x)
+		}
+	}
+	return early, exact
+}
+
+func (l *lane) first() (early, exact time.Time) {
+	for i := range priorities {
+		early, exact = sooner(early, l.early[i].first()), sooner(exact, l.exact[i].first())
+	}
+	return early, exact
+}
+
+// sooner is the earlier of two times, of which zero is none.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // crowded tells whether at least n entries that may be claimed early are due not after until. It looks at no more than 2n of them.
@@ -150,13 +292,15 @@ func (p *plan) crowded(until time.Time, n int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	count := 0
-	stack := []int{0}
-	for len(stack) > 0 && count < n {
-		i := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		if i < len(p.early) && !p.early[i].at.After(until) {
-			count++
-			stack = append(stack, 2*i+1, 2*i+2)
+	for _, early := range p.open.early {
+		stack := []int{0}
+		for len(stack) > 0 && count < n {
+			i := stack[len(stack)-1]
+			stack = stack[:len(stack)-1]
+			if i < len(early) && !early[i].at.After(until) {
+				count++
+				stack = append(stack, 2*i+1, 2*i+2)
+			}
 		}
 	}
 	return count >= n
@@ -166,10 +310,12 @@ func (p *plan) crowded(until time.Time, n int) bool {
 func (p *plan) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, e := range slices.Concat(p.early, p.exact) {
-		delete(p.entries, e.execute.ID)
+	for id, e := range p.entries {
+		if e.index >= 0 {
+			delete(p.entries, id)
+		}
 	}
-	p.early, p.exact = nil, nil
+	p.open, p.parked = lane{}, map[string]*lane{}
 }
 
 // queue orders entries by time, and by id among equals.
@@ -181,14 +327,6 @@ func (q queue) first() time.Time {
 		return time.Time{}
 	}
 	return q[0].at
-}
-
-// pop moves entries due not after until to batch, while that has fewer than n.
-func (q *queue) pop(batch []*entry, until time.Time, n int) []*entry {
-	for len(batch) < n && len(*q) > 0 && !(*q)[0].at.After(until) {
-		batch = append(batch, heap.Pop(q).(*entry))
-	}
-	return batch
 }
 
 func (q queue) Len() int { return len(q) }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/run"
 )
 
 var base = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -241,11 +242,16 @@ func TestThePlanDoesAsItsModel(t *testing.T) {
 }
 
 // takeEarly takes what may be claimed early, as most may.
-func (p *plan) takeEarly(until time.Time, n int) []*entry { return p.take(time.Time{}, until, n) }
+func (p *plan) takeEarly(until time.Time, n int) []*entry { return p.takeAt(time.Time{}, until, n) }
+
+// takeAt takes what is due, of any class.
+func (p *plan) takeAt(now, until time.Time, n int) []*entry {
+	return p.take(due{now: now, until: until}, n, func(string) bool { return true })
+}
 
 // earliestOfAll is when the next entry is due, whichever it is.
 func (p *plan) earliestOfAll() (time.Time, bool) {
-	early, exact := p.earliest()
+	early, exact := p.earliest(func(string) bool { return true })
 	if early.IsZero() || !exact.IsZero() && exact.Before(early) {
 		early = exact
 	}
@@ -257,10 +263,74 @@ func TestWhatMustBeAloneIsNotTakenEarly(t *testing.T) {
 	alone := planned(1, 2)
 	alone.execute.Exclusive = true
 	p.add([]*entry{alone, planned(2, 3)}, p.mark())
-	early, exact := p.earliest()
+	early, exact := p.earliest(func(string) bool { return true })
 	require.Equal(t, []time.Time{sec(3), sec(2)}, []time.Time{early, exact})
-	require.Equal(t, []int64{2}, ids(p.take(sec(1), sec(9), 10)))
-	require.Equal(t, []int64{1}, ids(p.take(sec(2), sec(9), 10)))
+	require.Equal(t, []int64{2}, ids(p.takeAt(sec(1), sec(9), 10)))
+	require.Equal(t, []int64{1}, ids(p.takeAt(sec(2), sec(9), 10)))
 	p.putBack(alone, nil)
-	require.Empty(t, p.take(sec(9), sec(9), 10))
+	require.Empty(t, p.takeAt(sec(9), sec(9), 10))
+}
+
+func TestWhatIsDueTogetherGoesByPriority(t *testing.T) {
+	p := newPlan()
+	for id, priority := range map[int64]run.Priority{1: run.PriorityLow, 2: run.PriorityNormal, 3: run.PriorityHigh, 4: run.PriorityLow, 5: run.PriorityHigh} {
+		e := planned(id, 100+int(id))
+		e.execute.Priority, e.execute.Exclusive = priority, id%2 == 0
+		p.add([]*entry{e}, p.mark())
+	}
+	take := func(now, n int) []int64 {
+		batch := p.take(due{now: sec(now), until: sec(now + 1), old: sec(now - 30)}, n, func(string) bool { return true })
+		for _, e := range batch {
+			p.putBack(e, e.execute)
+		}
+		return ids(batch)
+	}
+	for _, e := range p.entries {
+		e.execute.Next = e.at
+	}
+	require.Equal(t, []int64{2, 1, 3}, take(102, 9), "3 only comes due, and goes behind what is")
+	require.Equal(t, []int64{3, 5, 2}, take(110, 3))
+	require.Equal(t, []int64{3, 5, 2, 1, 4}, take(110, 9))
+	require.Equal(t, []int64{1, 2, 3, 5, 4}, take(133, 9), "what is old goes by age")
+}
+
+func TestAParkedEntryIsAnEntryLikeOthers(t *testing.T) {
+	p := newPlan()
+	mail := func(id int64, at int) *entry {
+		e := planned(id, at)
+		e.execute.Class = "mail"
+		return e
+	}
+	room := 0
+	admit := func(class string) bool {
+		if class == "mail" {
+			room--
+			return room >= 0
+		}
+		return true
+	}
+	take := func(n int) []int64 {
+		return ids(p.take(due{now: sec(9), until: sec(9)}, n, admit))
+	}
+	p.add([]*entry{mail(1, 1), mail(2, 2), mail(3, 3), mail(4, 4), planned(7, 7), planned(8, 8)}, p.mark())
+	require.Equal(t, []int64{7}, take(1))
+	early, _ := p.earliest(func(class string) bool { return class != "mail" })
+	require.Equal(t, sec(8), early, "it is no reason to wake up")
+	early, _ = p.earliest(func(string) bool { return true })
+	require.Equal(t, sec(1), early, "until there is room")
+
+	p.forget([]int64{2})
+	p.replace([]*entry{mail(1, 1), mail(3, 5), mail(5, 3), planned(8, 8)}, p.mark())
+	room = 2
+	require.Equal(t, []int64{1, 5, 8}, take(9), "4 has moved on, 3 has been changed")
+	room = 1
+	require.Equal(t, []int64{3}, take(9))
+	require.Empty(t, p.parked)
+
+	p.add([]*entry{mail(6, 1)}, p.mark())
+	room = 0
+	require.Empty(t, take(9))
+	p.clear()
+	room = 1
+	require.Empty(t, take(9))
 }

@@ -64,9 +64,14 @@ type Cluster interface {
 
 // Pool is what the poller needs of the pool.
 type Pool interface {
-	Reserve(n int) int
-	Release(n int)
-	Go(f func())
+	Reserve(n int) int                  // takes free slots
+	Release(n int)                      // gives back slots that belong to no class
+	Assign(class string, n int) int     // gives reserved slots to a class, as many as it may take
+	ReserveFor(class string, n int) int // takes free slots for a class, as many as it may take
+	ReleaseFor(class string, n int)     // gives back slots of a class
+	Change(from, to string, n int)      // makes slots of one class slots of another
+	Room(class string) int              // how many more a class may take
+	Go(class string, f func())          // in a slot of the class, which is then free
 	Free() int
 	Size() int
 	Freed() (freed <-chan struct{}, stop func())

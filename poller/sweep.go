@@ -39,7 +39,7 @@ func (p *Poller) sweep(ctx context.Context) error {
 	}
 	if err == nil && found.Overdue && p.pool.Free() > 0 && !p.behind() {
 		err = p.addToPlan(ctx, func() ([]*execute.Execute, error) {
-			return p.executes.Overdue(ctx, execute.Executing, p.cfg.Classes, now.Add(-p.cfg.MisfireAfter), now.Add(-grace), maxSwept)
+			return p.executes.Overdue(ctx, execute.Executing, p.withRoom(), now.Add(-p.cfg.MisfireAfter), now.Add(-grace), maxSwept)
 		})
 	}
 	if err == nil && found.Pending {
@@ -52,7 +52,7 @@ func (p *Poller) sweep(ctx context.Context) error {
 // are as busy as it is, and would race it for every fire. Those of a node that died are planned by the first poll that
 // knows.
 func (p *Poller) behind() bool {
-	early, exact := p.plan.earliest()
+	early, exact := p.plan.earliest(p.hasRoom)
 	overdue := p.cluster.Now().Add(-grace)
 	return !early.IsZero() && early.Before(overdue) || !exact.IsZero() && exact.Before(overdue)
 }
@@ -184,24 +184,46 @@ func (p *Poller) addToPlan(ctx context.Context, read func() ([]*execute.Execute,
 
 // claimPending claims and starts PENDING runs, as many as there are free slots.
 func (p *Poller) claimPending(ctx context.Context, now time.Time) error {
-	pending, err := p.runs.Pending(ctx, p.cfg.Classes, now, maxBatch)
+	pending, err := p.runs.Pending(ctx, p.withRoom(), now, maxBatch)
 	if err != nil {
 		return err
 	}
 	pending = slices.DeleteFunc(pending, func(r run.PendingRun) bool {
 		return r.AvailableAt.Add(time.Duration(p.cluster.Rank(r.Class, r.ID)) * grace).After(now) // another node goes first
 	})
-	slots := p.pool.Reserve(len(pending))
+	pending, slots := p.reserveFor(pending)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	who := p.cluster.Self()
-	claimed, err := p.runs.ClaimPending(ctx, who, pending[:slots])
+	claimed, err := p.runs.ClaimPending(ctx, who, pending)
 	p.cluster.Note(claimed.Clock)
-	p.pool.Release(slots - len(claimed.Runs))
+	p.keepSlots(slots, claimed.Runs)
 	p.doubts.pending(who, claimed.InDoubt)
 	for _, r := range claimed.Refused {
 		p.cfg.Log.Error().Err(r.Err).Int64("run", r.Run.ID).Bool("ended", r.Stored).Msg("the server refuses the claim of this run")
 	}
 	p.start(execute.Applied{Runs: claimed.Runs})
 	return err
+}
+
+// withRoom are the classes of which this node can start a run, as far as their limits say.
+func (p *Poller) withRoom() (classes []string) {
+	for _, class := range p.cfg.Classes {
+		if p.hasRoom(class) {
+			classes = append(classes, class)
+		}
+	}
+	return classes
+}
+
+// reserveFor takes slots for pending runs, and returns those runs that got one, with the slots given out by class.
+func (p *Poller) reserveFor(pending []run.PendingRun) (some []run.PendingRun, slots map[string]int) {
+	slots = map[string]int{}
+	for _, r := range pending {
+		if p.pool.ReserveFor(r.Class, 1) == 1 {
+			some = append(some, r)
+			slots[r.Class]++
+		}
+	}
+	return some, slots
 }

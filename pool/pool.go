@@ -5,39 +5,53 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 )
 
-// Pool bounds how many functions run at once. A slot is reserved first and used or released later, so
-// that a node claims only what it can start.
+// Pool bounds how many functions run at once, in all and of each class. A slot is reserved first and used or released
+// later, so that a node claims only what it can start.
 type Pool struct {
 	mu    sync.Mutex
 	size  int
 	taken int             // slots reserved or running
 	freed []chan struct{} // each tells one waiter that slots came free
 	idle  chan struct{}   // closed when nothing is taken; nil while no goroutine waits for that
+
+	classes  map[string]*class
+	reserved int // as Limit was told: 0 for the default, negative for none
+	slow     int // slots taken by classes that are not known to be quick
+	judged   time.Time
 }
 
 // New returns a pool of size slots; size must be positive.
 func New(size int) *Pool {
-	return &Pool{size: size}
+	return &Pool{size: size, classes: map[string]*class{}}
 }
 
-// Reserve takes up to n free slots and returns how many it got. Each must be given to Go or Release.
+// Reserve takes up to n free slots and returns how many it got. Each must be given to a class by Assign, or released.
 func (p *Pool) Reserve(n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.reserve(n)
+}
+
+func (p *Pool) reserve(n int) int {
 	n = max(0, min(n, p.size-p.taken))
 	p.taken += n
 	return n
 }
 
-// Release gives back n reserved slots unused.
+// Release gives back n reserved slots that belong to no class.
 func (p *Pool) Release(n int) {
 	if n <= 0 {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.release(n)
+}
+
+func (p *Pool) release(n int) {
 	p.taken -= n
 	p.tellFreed()
 	if p.taken == 0 && p.idle != nil {
@@ -46,10 +60,11 @@ func (p *Pool) Release(n int) {
 	}
 }
 
-// Go runs f in a reserved slot and frees the slot when f returns. f must not panic.
-func (p *Pool) Go(f func()) {
+// Go runs f in a slot of its class, and frees the slot when f returns. f must not panic.
+func (p *Pool) Go(name string, f func()) {
+	began := p.begin(name)
 	go func() {
-		defer p.Release(1)
+		defer p.end(name, began)
 		f()
 	}()
 }

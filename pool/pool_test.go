@@ -35,9 +35,9 @@ func TestReserveTakesWhatIsFree(t *testing.T) {
 func TestGoFreesItsSlotWhenTheFunctionReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, end := pool.New(2), make(chan struct{})
-		require.Equal(t, 2, p.Reserve(2))
-		p.Go(func() { <-end })
-		p.Go(func() {})
+		require.Equal(t, 2, p.ReserveFor("x", 2))
+		p.Go("x", func() { <-end })
+		p.Go("x", func() {})
 		synctest.Wait()
 		assert.Equal(t, 1, p.Free())
 		close(end)
@@ -48,29 +48,29 @@ func TestGoFreesItsSlotWhenTheFunctionReturns(t *testing.T) {
 
 func TestResize(t *testing.T) {
 	p := pool.New(4)
-	require.Equal(t, 3, p.Reserve(3))
+	require.Equal(t, 3, p.ReserveFor("x", 3))
 	p.Resize(2)
 	assert.Equal(t, 2, p.Size())
 	assert.Zero(t, p.Free(), "not negative while three run on two slots")
-	assert.Zero(t, p.Reserve(1))
-	p.Release(1)
+	assert.Zero(t, p.ReserveFor("x", 1))
+	p.ReleaseFor("x", 1)
 	assert.Zero(t, p.Free())
-	p.Release(1)
+	p.ReleaseFor("x", 1)
 	assert.Equal(t, 1, p.Free())
 	p.Resize(10)
-	assert.Equal(t, 9, p.Reserve(100))
+	assert.Equal(t, 9, p.ReserveFor("x", 100))
 }
 
 func TestFreedWakesWhoWaits(t *testing.T) {
 	for name, free := range map[string]func(*pool.Pool){
-		"release": func(p *pool.Pool) { p.Release(1) },
-		"return":  func(p *pool.Pool) { p.Go(func() {}) },
+		"release": func(p *pool.Pool) { p.ReleaseFor("x", 1) },
+		"return":  func(p *pool.Pool) { p.Go("x", func() {}) },
 		"resize":  func(p *pool.Pool) { p.Resize(2) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := pool.New(1)
-				p.Reserve(1)
+				p.ReserveFor("x", 1)
 				var woken atomic.Int32
 				for range 2 {
 					freed, stop := p.Freed()
@@ -94,10 +94,10 @@ func TestFreedWakesWhoWaits(t *testing.T) {
 // No goroutine is listening while several slots come free: none of them may block, and one word is kept.
 func TestFreedNeverBlocks(t *testing.T) {
 	p := pool.New(3)
-	p.Reserve(3)
+	p.ReserveFor("x", 3)
 	freed, stop := p.Freed()
-	p.Release(1)
-	p.Release(1)
+	p.ReleaseFor("x", 1)
+	p.ReleaseFor("x", 1)
 	p.Resize(4)
 	select {
 	case <-freed:
@@ -110,7 +110,7 @@ func TestFreedNeverBlocks(t *testing.T) {
 	default:
 	}
 	stop()
-	p.Release(1)
+	p.ReleaseFor("x", 1)
 	select {
 	case <-freed:
 		t.Error("said to a waiter that has stopped")
@@ -127,10 +127,10 @@ func TestDrainOfAnIdlePool(t *testing.T) {
 func TestDrainWaitsForAllThatIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pool.New(3)
-		require.Equal(t, 3, p.Reserve(3))
-		p.Go(func() { time.Sleep(time.Second) })
-		p.Go(func() { time.Sleep(5 * time.Second) })
-		time.AfterFunc(2*time.Second, func() { p.Release(1) })
+		require.Equal(t, 3, p.ReserveFor("x", 3))
+		p.Go("x", func() { time.Sleep(time.Second) })
+		p.Go("x", func() { time.Sleep(5 * time.Second) })
+		time.AfterFunc(2*time.Second, func() { p.ReleaseFor("x", 1) })
 		began := time.Now()
 		var waiters sync.WaitGroup
 		for range 3 {
@@ -150,8 +150,8 @@ func TestDrainGivesUpAndCanBeTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		impatient := errors.New("drain timeout")
 		p := pool.New(1)
-		p.Reserve(1)
-		p.Go(func() { time.Sleep(time.Minute) })
+		p.ReserveFor("x", 1)
+		p.Go("x", func() { time.Sleep(time.Minute) })
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, impatient)
 		defer cancel()
 		began := time.Now()
@@ -161,8 +161,8 @@ func TestDrainGivesUpAndCanBeTriedAgain(t *testing.T) {
 		require.NoError(t, p.Drain(t.Context()))
 		assert.Equal(t, time.Minute, time.Since(began))
 
-		p.Reserve(1) // and a pool that was drained works on
-		p.Go(func() { time.Sleep(time.Second) })
+		p.ReserveFor("x", 1) // and a pool that was drained works on
+		p.Go("x", func() { time.Sleep(time.Second) })
 		require.NoError(t, p.Drain(t.Context()))
 		assert.Equal(t, time.Minute+time.Second, time.Since(began))
 	})
@@ -185,17 +185,17 @@ func TestManyAtOnce(t *testing.T) {
 	for i := range takers {
 		wg.Go(func() {
 			for left := each; left > 0; {
-				n := p.Reserve(min(left, 1+i%3))
+				n := p.ReserveFor("x", min(left, 1+i%3))
 				if n == 0 {
 					waitForSlot(p)
 					continue
 				}
 				if i%4 == 0 && left%5 == 0 {
-					p.Release(1) // a claim that was lost
+					p.ReleaseFor("x", 1) // a claim that was lost
 					n--
 				}
 				for range n {
-					p.Go(job)
+					p.Go("x", job)
 				}
 				left -= max(n, 1)
 			}

@@ -40,6 +40,9 @@ const (
 	PriorityHigh   Priority = 1
 )
 
+// Within is the priority that there is: a person may have typed any number.
+func (p Priority) Within() Priority { return min(max(p, PriorityLow), PriorityHigh) }
+
 // MostRunning is the greatest MaxRunning: each run has a slot of its own, from 0 on.
 const MostRunning = 10000
 
@@ -113,18 +116,18 @@ const OptionColumns = `J.RECOVERY <> 0 AS RECOVERY, J.OVERLAP, J.QUEUE_LIMIT, J.
 
 // OptionRow is the options as columns. Its fields are pointers, since a job may have been deleted under its run.
 type OptionRow struct {
-	Recovery   *bool    `db:"RECOVERY"`
-	Overlap    *Overlap `db:"OVERLAP"`
-	QueueLimit *int     `db:"QUEUE_LIMIT"`
-	Timeout    *int64   `db:"RUN_TIMEOUT"`
-	Attempts   *int     `db:"ATTEMPTS"`
-	Backoff    *int64   `db:"BACKOFF"`
-	MaxBackoff *int64   `db:"MAX_BACKOFF"`
-	History    *History `db:"HISTORY"`
-	KeepFor    *int64   `db:"KEEP_FOR"`
-	KeepRuns   *int     `db:"KEEP_RUNS"`
-	MaxRunning *int     `db:"MAX_RUNNING"`
-	Priority   *int8    `db:"JOB_PRIORITY"`
+	Recovery   *bool     `db:"RECOVERY"`
+	Overlap    *Overlap  `db:"OVERLAP"`
+	QueueLimit *int      `db:"QUEUE_LIMIT"`
+	Timeout    *int64    `db:"RUN_TIMEOUT"`
+	Attempts   *int      `db:"ATTEMPTS"`
+	Backoff    *int64    `db:"BACKOFF"`
+	MaxBackoff *int64    `db:"MAX_BACKOFF"`
+	History    *History  `db:"HISTORY"`
+	KeepFor    *int64    `db:"KEEP_FOR"`
+	KeepRuns   *int      `db:"KEEP_RUNS"`
+	MaxRunning *int      `db:"MAX_RUNNING"`
+	Priority   *Priority `db:"JOB_PRIORITY"`
 }
 
 // Options are the options that the columns say.
@@ -136,7 +139,7 @@ func (r OptionRow) Options() Options {
 		Recovery: *r.Recovery, Overlap: *r.Overlap, QueueLimit: max(*r.QueueLimit, 0),
 		Timeout: fromColumn(*r.Timeout), Attempts: *r.Attempts, Backoff: fromColumn(*r.Backoff), MaxBackoff: fromColumn(*r.MaxBackoff),
 		History: *r.History, KeepFor: fromColumn(*r.KeepFor), KeepRuns: *r.KeepRuns,
-		MaxRunning: min(max(*r.MaxRunning, 0), MostRunning), Priority: min(max(Priority(*r.Priority), PriorityLow), PriorityHigh),
+		MaxRunning: min(max(*r.MaxRunning, 0), MostRunning), Priority: r.Priority.Within(),
 	}
 }
 
