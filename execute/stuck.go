@@ -30,9 +30,9 @@ type stuckExecute struct {
 	Elsewhere  bool   `db:"ELSEWHERE"`
 }
 
-// StuckExecutes returns active executes that contradict their jobs, and the classes of others that have been due since
-// before a time, or have no next fire. Like run.Store.StuckRuns it looks at a bounded number of them in one call.
-func (s *Store) StuckExecutes(ctx context.Context, before time.Time) ([]run.Stuck, error) {
+// StuckExecutes returns active executes that contradict their jobs, and the classes of others that are due, or have no
+// next fire: perhaps no node has a handler for them. Like run.Store.StuckRuns it looks at a bounded number of them in one call.
+func (s *Store) StuckExecutes(ctx context.Context, now time.Time) ([]run.Stuck, error) {
 	var rows []stuckExecute
 	err := s.db.Select(ctx, &rows, stuckNewSQL, s.app, run.StuckPage)
 	found := run.Tally{}
@@ -56,7 +56,7 @@ func (s *Store) StuckExecutes(ctx context.Context, before time.Time) ([]run.Stuc
 		if pages == run.StuckPages {
 			break
 		}
-		rows, err = s.overduePage(ctx, before.UnixMilli())
+		rows, err = s.overduePage(ctx, now.UnixMilli())
 	}
 	if err != nil {
 		err = fmt.Errorf("look for executes that cannot run: %w", err)
@@ -64,7 +64,7 @@ func (s *Store) StuckExecutes(ctx context.Context, before time.Time) ([]run.Stuc
 	return found.All(), err
 }
 
-func (s *Store) overduePage(ctx context.Context, before int64) (page []stuckExecute, err error) {
+func (s *Store) overduePage(ctx context.Context, now int64) (page []stuckExecute, err error) {
 	after := int64(math.MinInt64)
 	if at := s.stuckTo; at != nil {
 		after = at.Next
@@ -74,6 +74,6 @@ func (s *Store) overduePage(ctx context.Context, before int64) (page []stuckExec
 		}
 	}
 	var later []stuckExecute
-	err = s.db.Select(ctx, &later, stuckAfterSQL, s.app, after, before, run.StuckPage-len(page))
+	err = s.db.Select(ctx, &later, stuckAfterSQL, s.app, after, now, run.StuckPage-len(page))
 	return append(page, later...), err
 }

@@ -31,6 +31,8 @@ func TestWhatContradictsItselfRunsNowhereAndSaysSo(t *testing.T) {
 	require.Equal(t, "its job is gone", f.Text(`SELECT WHY FROM QRTZ_V_EXECUTE WHERE ID = ?`, without))
 	require.Equal(t, "no node has a handler for its class", f.Text(`SELECT WHY FROM QRTZ_V_EXECUTE WHERE JOB_CLASS = 'lonely'`))
 	require.Zero(t, f.Count(`SELECT COUNT(WHY) FROM QRTZ_V_EXECUTE WHERE ID = ?`, fine))
+	require.Equal(t, "no node has a handler for its class", f.Text(`SELECT WHY FROM QRTZ_V_JOB WHERE ID = ?`, lonely))
+	require.Zero(t, f.Count(`SELECT COUNT(WHY) FROM QRTZ_V_JOB WHERE ID = ?`, f.Job))
 
 	for _, e := range f.due(at(10)) {
 		require.NotEqual(t, theirs, e.JobID)

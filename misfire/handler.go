@@ -39,7 +39,7 @@ type Executes interface {
 	New(ctx context.Context, classes []string, limit int) ([]*execute.Execute, error)
 	Broken(ctx context.Context, after int64, limit int) ([]*execute.Execute, error)
 	Move(ctx context.Context, who node.Instance, from execute.State, moves []execute.Move) (execute.Applied, error)
-	StuckExecutes(ctx context.Context, before time.Time) ([]run.Stuck, error)
+	StuckExecutes(ctx context.Context, now time.Time) ([]run.Stuck, error)
 	Adopt(ctx context.Context) error
 	MarkPaused(ctx context.Context) error
 	DeriveJobStates(ctx context.Context) (more bool, err error)
@@ -47,7 +47,7 @@ type Executes interface {
 
 // Runs is what the handler needs of run.Store.
 type Runs interface {
-	StuckRuns(ctx context.Context, now, before time.Time) ([]run.Stuck, error)
+	StuckRuns(ctx context.Context, now time.Time) ([]run.Stuck, error)
 	FreeOverlapKeys(ctx context.Context) error
 	Abandoned(ctx context.Context) ([]int64, error)
 	Lose(ctx context.Context, instance int64, why string) ([]run.LostRun, error)

@@ -167,7 +167,7 @@ func (c *cluster) StuckExecutes(context.Context, time.Time) ([]run.Stuck, error)
 	return c.due, c.call("stuck executes")
 }
 
-func (c *cluster) StuckRuns(context.Context, time.Time, time.Time) ([]run.Stuck, error) {
+func (c *cluster) StuckRuns(context.Context, time.Time) ([]run.Stuck, error) {
 	return nil, c.write("stuck runs")
 }
 

@@ -6,17 +6,17 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/qrtz-go/qrtz/node"
 	"github.com/qrtz-go/qrtz/run"
 )
 
 // NoHandler is why rows of a class are stuck that no live node handles.
-const NoHandler = "no live node has a handler for its class"
+const NoHandler = node.NoHandler
 
 // findStuck tells of rows that cannot run by themselves. They stay as they are.
 func (p *pass) findStuck(ctx context.Context) error {
-	before := p.now.Add(-p.cfg.MisfireAfter)
-	stuck, err := p.executes.StuckExecutes(ctx, before)
-	runs, err2 := p.runs.StuckRuns(ctx, p.now, before)
+	stuck, err := p.executes.StuckExecutes(ctx, p.now)
+	runs, err2 := p.runs.StuckRuns(ctx, p.now)
 	handled := p.view.ClassesHandled()
 	stuck = slices.DeleteFunc(append(stuck, runs...), func(rows run.Stuck) bool {
 		return rows.Why == "" && slices.Contains(handled, rows.Class)

@@ -24,11 +24,11 @@ func TestWhatWasEnqueuedForAJobThatIsGoneIsCancelled(t *testing.T) {
 	require.NoError(t, old.Commit())
 	kept := f.Insert(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID) VALUES ('a', ?)`, f.Job)
 
-	_, err = f.store.StuckRuns(t.Context(), at(15), noon)
+	_, err = f.store.StuckRuns(t.Context(), at(15))
 	require.NoError(t, err)
 	require.Equal(t, []string{"CANCELLED", "PENDING", "PENDING"}, []string{f.RunState(due), f.RunState(later), f.RunState(kept)})
 	require.Equal(t, "its job was deleted", f.Text(`SELECT MESSAGE FROM QRTZ_RUN WHERE ID = ?`, due))
-	_, err = f.store.StuckRuns(t.Context(), at(20), noon)
+	_, err = f.store.StuckRuns(t.Context(), at(20))
 	require.NoError(t, err)
 	require.Equal(t, []string{"CANCELLED", "PENDING"}, []string{f.RunState(later), f.RunState(kept)})
 }

@@ -16,7 +16,7 @@ func TestAPassLooksAtItsOwnApp(t *testing.T) {
 	f.store = newStore(db)
 	ctx := t.Context()
 	for name, do := range map[string]func() error{
-		"stuck runs": func() error { _, err := f.store.StuckRuns(ctx, noon, noon); return err },
+		"stuck runs": func() error { _, err := f.store.StuckRuns(ctx, noon); return err },
 		"keys":       func() error { return f.store.FreeOverlapKeys(ctx) },
 		"abandoned":  func() error { _, err := f.store.Abandoned(ctx); return err },
 		"clean":      func() error { _, _, err := f.store.CleanHistory(ctx, noon); return err },

@@ -76,19 +76,19 @@ type maybeStuck struct {
 
 // StuckRuns cancels PENDING runs with a CANCEL_AT, and those whose job is gone: it was deleted by SQL, or while they were
 // being enqueued, which locks no job. It returns the other runs that cannot run by themselves, and says so on their rows. It
-// also returns the classes of PENDING runs that have been due since before a time: perhaps no node has a handler for them.
+// also returns the classes of PENDING runs that are due: perhaps no node has a handler for them.
 //
 // One call looks at a bounded number of runs; the next continues behind them, and begins again after the last.
-func (s *Store) StuckRuns(ctx context.Context, now, before time.Time) ([]Stuck, error) {
+func (s *Store) StuckRuns(ctx context.Context, now time.Time) ([]Stuck, error) {
 	found := Tally{}
-	err := errors.Join(s.findStuck(ctx, now.UnixMilli(), before.UnixMilli(), found), s.withoutInstance(ctx, found))
+	err := errors.Join(s.findStuck(ctx, now.UnixMilli(), found), s.withoutInstance(ctx, found))
 	if err != nil {
 		err = fmt.Errorf("look for runs that cannot run: %w", err)
 	}
 	return found.All(), err
 }
 
-func (s *Store) findStuck(ctx context.Context, now, before int64, found Tally) error {
+func (s *Store) findStuck(ctx context.Context, now int64, found Tally) error {
 	var problems []error
 	for range StuckPages {
 		page, err := s.pendingPage(ctx)
@@ -107,7 +107,7 @@ func (s *Store) findStuck(ctx context.Context, now, before int64, found Tally) e
 				if r.Unsaid {
 					say = append(say, r.ID)
 				}
-			case !r.WithoutJob && r.Available <= before:
+			case !r.WithoutJob && r.Available <= now:
 				found.Add(Stuck{Class: r.Class, RunID: r.ID, JobID: r.JobID})
 			}
 		}

@@ -10,7 +10,7 @@ import (
 
 func (f *tables) stuck() []Stuck {
 	f.T.Helper()
-	runs, err := f.store.StuckRuns(f.T.Context(), noon, noon)
+	runs, err := f.store.StuckRuns(f.T.Context(), noon)
 	require.NoError(f.T, err)
 	return runs
 }

@@ -37,7 +37,7 @@ func (o *appListOptions) run(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		return printList(cmd.OutOrStdout(), o.asJSON, apps, "APP STATE NODES JOBS SWITCHED LAST_CHECK", func(a admin.App) []any {
+		return printList(cmd.OutOrStdout(), o.asJSON, apps, "APP STATE NODES JOBS SWITCHED LAST_CHECK", func(a app.Record) []any {
 			return []any{a.Name, onOff(a.State), a.Nodes, atMost(a.Jobs), a.SwitchedAt, a.CheckedAt}
 		})
 	})

@@ -32,7 +32,7 @@ func newExecuteList(g *global) *cobra.Command {
 		Short: "List the schedules",
 		Long: `List the schedules, by id. Those of an app, or in a state, are listed by their next fire, the
 next to fire first; those without a next fire are the last.`,
-	}, &executeListOptions{global: g, listFlags: listFlags{states: admin.ScheduleStates}})
+	}, &executeListOptions{global: g, listFlags: listFlags{states: scheduleStates}})
 }
 
 func (o *executeListOptions) flags(f *pflag.FlagSet) {
@@ -54,7 +54,7 @@ func (o *executeListOptions) run(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		part, err := s.Executes(ctx, admin.ExecuteFilter{App: app, JobID: id, State: o.state, After: o.from, Limit: o.limit})
+		part, err := s.Executes(ctx, execute.Filter{App: app, JobID: id, State: execute.State(o.state), After: o.from, Limit: o.limit})
 		if err != nil {
 			return o.refusal(cmd, err)
 		}
@@ -73,15 +73,23 @@ func findJob(ctx context.Context, s *admin.Store, app, job string) (string, int6
 
 const executeHead = "ID APP JOB NAME STATE SCHEDULE ZONE NEXT PREVIOUS FIRED MISFIRE REASON"
 
-func executeLine(e admin.Execute) []any {
-	return []any{e.ID, e.App, e.Job(), e.Name, e.State, e.Schedule, e.Zone, e.Next, e.Prev, e.Fired, e.Misfire, short(e.Reason, 60)}
+func executeLine(e execute.Record) []any {
+	return []any{e.ID, e.App, e.Job(), e.Name, e.State, e.Schedule, e.Zone, e.Next, e.Prev, e.Fired, e.Misfire, short(reason(e.Reason, e.Why), 60)}
 }
 
-func printExecutes(out io.Writer, executes []admin.Execute) error {
+// reason is what a row says, or else why it cannot run by itself.
+func reason(said *string, why string) *string {
+	if said == nil && why != "" {
+		return &why
+	}
+	return said
+}
+
+func printExecutes(out io.Writer, executes []execute.Record) error {
 	return printList(out, false, executes, executeHead, executeLine)
 }
 
-func executeTitle(e admin.Execute) string {
+func executeTitle(e execute.Record) string {
 	return fmt.Sprintf("schedule %d of job %d (%s) of app %s", e.ID, e.JobID, cell(e.Job()), cell(e.App))
 }
 

@@ -14,7 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/qrtz-go/qrtz/internal/cli/admin"
+	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/run"
+	"github.com/qrtz-go/qrtz/schema"
 )
 
 // listFlags are the flags of a list that can be long.
@@ -25,7 +27,7 @@ type listFlags struct {
 	after      string
 	asJSON     bool
 
-	from admin.Cursor
+	from schema.Cursor
 }
 
 func (l *listFlags) add(f *pflag.FlagSet, what string, limit int) {
@@ -40,7 +42,7 @@ func (l *listFlags) validate() (err error) {
 	if l.limit < 1 || l.limit > 1_000_000 {
 		return fmt.Errorf("--limit %d: want 1 to 1000000", l.limit)
 	}
-	if l.from, err = admin.ParseCursor(l.after); err != nil {
+	if l.from, err = schema.ParseCursor(l.after); err != nil {
 		return fmt.Errorf("--after %q: %w", l.after, err)
 	}
 	return oneOf("--state", &l.state, l.states)
@@ -48,10 +50,24 @@ func (l *listFlags) validate() (err error) {
 
 // refusal makes an error of usage of one that says that --after is of another list.
 func (l *listFlags) refusal(cmd *cobra.Command, err error) error {
-	if errors.Is(err, admin.ErrCursor) {
+	if errors.Is(err, schema.ErrCursor) {
 		return usageError{cmd.CommandPath(), fmt.Errorf("--after %q: %w", l.after, err)}
 	}
 	return err
+}
+
+// The states that there are, as texts.
+var (
+	scheduleStates = texts(execute.States)
+	runStates      = texts(run.States)
+)
+
+func texts[S ~string](all []S) []string {
+	out := make([]string, len(all))
+	for i, one := range all {
+		out[i] = string(one)
+	}
+	return out
 }
 
 func jsonFlag(f *pflag.FlagSet, asJSON *bool) { f.BoolVar(asJSON, "json", false, "as JSON") }

@@ -53,7 +53,7 @@ func (o *historyCleanOptions) flags(f *pflag.FlagSet) {
 }
 
 // endStates are the states in which a run has ended.
-var endStates = admin.RunStates[2:]
+var endStates = runStates[2:]
 
 func (o *historyCleanOptions) validate(args []string) error {
 	if err := noArgs(args); err != nil {

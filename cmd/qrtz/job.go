@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/internal/cli/admin"
+	"github.com/qrtz-go/qrtz/run"
 )
 
 func newJob(g *global) *cobra.Command {
@@ -26,7 +28,7 @@ type jobListOptions struct {
 
 func newJobList(g *global) *cobra.Command {
 	return command(&cobra.Command{Use: "list", Short: "List the jobs, by id"},
-		&jobListOptions{global: g, listFlags: listFlags{states: admin.ScheduleStates}})
+		&jobListOptions{global: g, listFlags: listFlags{states: scheduleStates}})
 }
 
 func (o *jobListOptions) flags(f *pflag.FlagSet) { o.add(f, "jobs", 1000) }
@@ -41,12 +43,12 @@ func (o *jobListOptions) validate(args []string) error {
 func (o *jobListOptions) run(cmd *cobra.Command) error {
 	ctx := cmd.Context()
 	return o.onTables(ctx, func(_ *database, s *admin.Store) error {
-		part, err := s.Jobs(ctx, admin.JobFilter{App: o.app, State: o.state, After: o.from, Limit: o.limit})
+		part, err := s.Jobs(ctx, execute.JobFilter{App: o.app, State: execute.State(o.state), After: o.from, Limit: o.limit})
 		if err != nil {
 			return o.refusal(cmd, err)
 		}
-		return printPart(cmd, o.asJSON, part, "ID APP NAME CLASS STATE SCHEDULES NEXT DESCRIPTION", func(j admin.Job) []any {
-			return []any{j.ID, j.App, j.Name, j.Class, j.State, atMost(j.Executes), j.Next, short(j.Description, 40)}
+		return printPart(cmd, o.asJSON, part, "ID APP NAME CLASS STATE SCHEDULES NEXT DESCRIPTION REASON", func(j execute.JobRecord) []any {
+			return []any{j.ID, j.App, j.Name, j.Class, j.State, atMost(j.Executes), j.Next, short(j.Description, 40), j.Why}
 		})
 	})
 }
@@ -67,7 +69,7 @@ func (o *jobOptions) validate(args []string) (err error) {
 }
 
 // onJob finds the job.
-func (o *jobOptions) onJob(ctx context.Context, run func(*database, *admin.Store, admin.Job) error) error {
+func (o *jobOptions) onJob(ctx context.Context, run func(*database, *admin.Store, execute.JobRecord) error) error {
 	return o.onTables(ctx, func(d *database, s *admin.Store) error {
 		j, err := s.Job(ctx, o.app, o.job)
 		if err != nil {
@@ -78,7 +80,7 @@ func (o *jobOptions) onJob(ctx context.Context, run func(*database, *admin.Store
 }
 
 // jobTitle is how commands speak of a job.
-func jobTitle(j admin.Job) string {
+func jobTitle(j execute.JobRecord) string {
 	return fmt.Sprintf("job %d (%s) of app %s", j.ID, cell(j.Title()), cell(j.App))
 }
 
@@ -100,29 +102,29 @@ func (o *jobShowOptions) flags(f *pflag.FlagSet) {
 func (o *jobShowOptions) run(cmd *cobra.Command) error {
 	const latest, schedules = 5, 1000
 	ctx := cmd.Context()
-	return o.onJob(ctx, func(_ *database, s *admin.Store, j admin.Job) error {
-		executes, err := s.Executes(ctx, admin.ExecuteFilter{App: j.App, JobID: j.ID, Limit: schedules})
+	return o.onJob(ctx, func(_ *database, s *admin.Store, j execute.JobRecord) error {
+		executes, err := s.Executes(ctx, execute.Filter{App: j.App, JobID: j.ID, Limit: schedules})
 		if err != nil {
 			return err
 		}
-		runs, err := s.Runs(ctx, admin.RunFilter{App: j.App, JobID: j.ID, Limit: latest})
+		runs, err := s.Runs(ctx, run.Filter{App: j.App, JobID: j.ID, Limit: latest})
 		if err != nil {
 			return err
 		}
 		if o.asJSON {
 			return printJSON(cmd.OutOrStdout(), struct {
-				admin.Job
-				Schedules []admin.Execute `json:"schedules"`
-				Latest    []admin.Run     `json:"latest_runs"`
+				execute.JobRecord
+				Schedules []execute.Record `json:"schedules"`
+				Latest    []run.Record     `json:"latest_runs"`
 			}{j, executes.Rows, runs.Rows})
 		}
 		return showJob(cmd.OutOrStdout(), j, executes.Rows, runs.Rows)
 	})
 }
 
-func showJob(out io.Writer, j admin.Job, executes []admin.Execute, runs []admin.Run) error {
+func showJob(out io.Writer, j execute.JobRecord, executes []execute.Record, runs []run.Record) error {
 	err := printFacts(out, append([]fact{
-		{"job", j.ID}, {"app", j.App}, {"name", j.Name}, {"class", j.Class}, {"state", j.State}, {"description", j.Description}, {"data", j.Data},
+		{"job", j.ID}, {"app", j.App}, {"name", j.Name}, {"class", j.Class}, {"state", j.State}, {"reason", j.Why}, {"description", j.Description}, {"data", j.Data},
 	}, rules(j)...)...)
 	if err != nil {
 		return err
@@ -136,7 +138,7 @@ func showJob(out io.Writer, j admin.Job, executes []admin.Execute, runs []admin.
 }
 
 // rules are what a job asks of its runs.
-func rules(j admin.Job) []fact {
+func rules(j execute.JobRecord) []fact {
 	overlap, attempts, history := j.Overlap, fmt.Sprint(j.Attempts), j.History
 	if j.Overlap == "QUEUE" {
 		overlap += fmt.Sprintf(", at most %d pending", j.QueueLimit)
@@ -182,7 +184,7 @@ func newJobResume(g *global) *cobra.Command {
 
 func (o *jobPauseOptions) run(cmd *cobra.Command) error {
 	ctx := cmd.Context()
-	return o.onJob(ctx, func(d *database, _ *admin.Store, j admin.Job) error {
+	return o.onJob(ctx, func(d *database, _ *admin.Store, j execute.JobRecord) error {
 		all, err := pauseExecutes(ctx, d, j.App, o.pause, func(s stores, tx *sqlx.Tx) ([]int64, error) { return s.executes.ExecutesOf(ctx, tx, j.ID) })
 		if err != nil {
 			return err
@@ -230,7 +232,7 @@ func (o *jobDeleteOptions) validate(args []string) error {
 
 func (o *jobDeleteOptions) run(cmd *cobra.Command) error {
 	ctx := cmd.Context()
-	return o.onJob(ctx, func(d *database, _ *admin.Store, j admin.Job) error {
+	return o.onJob(ctx, func(d *database, _ *admin.Store, j execute.JobRecord) error {
 		if err := o.ask(cmd, "Delete %s with %s schedules?", jobTitle(j), atMost(j.Executes)); err != nil {
 			return err
 		}

@@ -12,7 +12,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/internal/cli/admin"
+	"github.com/qrtz-go/qrtz/run"
+	"github.com/qrtz-go/qrtz/schema"
 )
 
 type jobRunOptions struct {
@@ -27,7 +30,8 @@ func newJobRun(g *global) *cobra.Command {
 		Short: "Run a job once, now, even if its schedules are paused",
 		Long: `Run a job once, now, on any node that is free, even if its schedules are paused.
 With --wait the command ends with the run, and fails if the run did. A further attempt
-of a job that has several is a run of its own, for which it does not wait.`,
+of a job that has several is a run of its own, for which it does not wait. It does not
+wait either for a run that no live node can start, and says why.`,
 	}, &jobRunOptions{jobOptions: jobOptions{global: g}})
 }
 
@@ -46,7 +50,7 @@ func (o *jobRunOptions) validate(args []string) error {
 
 func (o *jobRunOptions) run(cmd *cobra.Command) error {
 	ctx := cmd.Context()
-	return o.onJob(ctx, func(d *database, s *admin.Store, j admin.Job) error {
+	return o.onJob(ctx, func(d *database, s *admin.Store, j execute.JobRecord) error {
 		id, err := o.enqueue(ctx, d, j)
 		if err != nil {
 			return err
@@ -61,7 +65,7 @@ func (o *jobRunOptions) run(cmd *cobra.Command) error {
 	})
 }
 
-func (o *jobRunOptions) enqueue(ctx context.Context, d *database, j admin.Job) (id int64, err error) {
+func (o *jobRunOptions) enqueue(ctx context.Context, d *database, j execute.JobRecord) (id int64, err error) {
 	var data []byte // nil: the job's
 	if o.data != "" {
 		data = []byte(o.data)
@@ -77,9 +81,9 @@ func (o *jobRunOptions) enqueue(ctx context.Context, d *database, j admin.Job) (
 }
 
 // waitForRun says how a run goes, and fails if it does.
-func waitForRun(ctx context.Context, out io.Writer, s *admin.Store, j admin.Job, id int64) error {
-	var last string
-	var r admin.Run
+func waitForRun(ctx context.Context, out io.Writer, s *admin.Store, j execute.JobRecord, id int64) error {
+	var last run.State
+	var r run.Record
 	err := every(ctx, 100*time.Millisecond, func() (ended bool, err error) {
 		if r, err = s.Run(ctx, id); err != nil {
 			return false, err
@@ -88,9 +92,12 @@ func waitForRun(ctx context.Context, out io.Writer, s *admin.Store, j admin.Job,
 			printf(out, "%s\n", cell(r.State)+onNode(r))
 		}
 		last = r.State
+		if r.Why != "" {
+			return false, fmt.Errorf("run %d does not start: %s; it stays %s until one has, or until it is cancelled", id, r.Why, r.State)
+		}
 		return r.Ended(), nil
 	})
-	var gone admin.NotFoundError
+	var gone schema.NotFoundError
 	switch {
 	case errors.As(err, &gone) && j.History != "ALL":
 		printf(out, "ended; the job keeps no record of it (HISTORY %s)\n", cell(j.History))
@@ -103,7 +110,7 @@ func waitForRun(ctx context.Context, out io.Writer, s *admin.Store, j admin.Job,
 	return nil
 }
 
-func onNode(r admin.Run) string {
+func onNode(r run.Record) string {
 	if r.Node == nil {
 		return ""
 	}

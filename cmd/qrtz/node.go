@@ -42,20 +42,20 @@ func (o *nodeListOptions) run(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		return printList(cmd.OutOrStdout(), o.asJSON, nodes, "APP NODE HOST STATE JOINED HEARTBEAT RUNNING SKEW_MS PROCESS VERSION", func(n admin.Node) []any {
+		return printList(cmd.OutOrStdout(), o.asJSON, nodes, "APP NODE HOST STATE JOINED HEARTBEAT RUNNING SKEW_MS PROCESS VERSION", func(n node.Record) []any {
 			return []any{n.App, n.ID, n.HostName, nodeState(n), n.Joined, heartbeat(n), n.Running, n.ClockSkew, n.Process, n.Version}
 		})
 	})
 }
 
-func nodeState(n admin.Node) string {
+func nodeState(n node.Record) string {
 	if n.State == "N" && n.StoppedByApp {
 		return "off (app)"
 	}
 	return onOff(n.State)
 }
 
-func heartbeat(n admin.Node) string {
+func heartbeat(n node.Record) string {
 	if n.HeartbeatAge == nil {
 		return ""
 	}
@@ -125,12 +125,12 @@ func (o *nodeSwitchOptions) run(cmd *cobra.Command) error {
 		if o.on {
 			return nil
 		}
-		return o.watch(ctx, s, n, func(n admin.Node) { printf(out, "%d runs continue\n", n.Running) })
+		return o.watch(ctx, s, n, func(n node.Record) { printf(out, "%d runs continue\n", n.Running) })
 	})
 }
 
 // watch says how much a node still runs, and with --wait again until it is nothing. A node that leaves runs nothing.
-func (o *nodeSwitchOptions) watch(ctx context.Context, s *admin.Store, n admin.Node, say func(admin.Node)) error {
+func (o *nodeSwitchOptions) watch(ctx context.Context, s *admin.Store, n node.Record, say func(node.Record)) error {
 	last := -1
 	return every(ctx, 200*time.Millisecond, func() (bool, error) {
 		now, err := s.Node(ctx, n.App, n.ID)

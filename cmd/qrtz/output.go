@@ -14,14 +14,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/qrtz-go/qrtz/internal/cli/admin"
+	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/schema"
 )
 
 // printf writes for people. If they have stopped reading, that is no error.
 func printf(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
 
 // printPart writes a part of a list, and to stderr how to continue if there may be more.
-func printPart[T any](cmd *cobra.Command, asJSON bool, part admin.List[T], head string, line func(T) []any) error {
+func printPart[T any](cmd *cobra.Command, asJSON bool, part schema.Part[T], head string, line func(T) []any) error {
 	if err := printList(cmd.OutOrStdout(), asJSON, part.Rows, head, line); err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func printFacts(out io.Writer, facts ...fact) error {
 func cell(value any) string {
 	text := ""
 	switch v := value.(type) {
-	case admin.Time:
+	case schema.Time:
 		if !v.IsZero() {
 			text = v.Local().Format("2006-01-02 15:04:05.000")
 		}
@@ -114,7 +115,7 @@ func short(text *string, n int) string {
 }
 
 // between is the time from one point to another, if both are known.
-func between(from, to admin.Time) string {
+func between(from, to schema.Time) string {
 	if from.IsZero() || to.IsZero() {
 		return ""
 	}
@@ -134,10 +135,10 @@ func shortDuration(d time.Duration) string {
 	return fmt.Sprintf("%.1f days", d.Hours()/24)
 }
 
-// atMost is a number that was counted up to admin.MaxCount.
+// atMost is a number that was counted up to execute.MaxCount.
 func atMost(n int) string {
-	if n > admin.MaxCount {
-		return fmt.Sprintf("%d+", admin.MaxCount)
+	if n > execute.MaxCount {
+		return fmt.Sprintf("%d+", execute.MaxCount)
 	}
 	return strconv.Itoa(n)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/qrtz-go/qrtz/internal/cli/admin"
+	"github.com/qrtz-go/qrtz/run"
 )
 
 func newRun(g *global) *cobra.Command {
@@ -30,7 +31,7 @@ func newRunList(g *global) *cobra.Command {
 		Short: "List runs, the newest first",
 		Long: `List runs, the newest first: of an app, or in a state, by the time at which they were due,
 else by id.`,
-	}, &runListOptions{global: g, listFlags: listFlags{states: admin.RunStates}})
+	}, &runListOptions{global: g, listFlags: listFlags{states: runStates}})
 }
 
 func (o *runListOptions) flags(f *pflag.FlagSet) {
@@ -52,7 +53,7 @@ func (o *runListOptions) run(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		part, err := s.Runs(ctx, admin.RunFilter{App: app, JobID: id, State: o.state, After: o.from, Limit: o.limit})
+		part, err := s.Runs(ctx, run.Filter{App: app, JobID: id, State: run.State(o.state), After: o.from, Limit: o.limit})
 		if err != nil {
 			return o.refusal(cmd, err)
 		}
@@ -62,11 +63,11 @@ func (o *runListOptions) run(cmd *cobra.Command) error {
 
 const runHead = "ID APP JOB STATE ATTEMPT NODE FIRE LATE TOOK MESSAGE"
 
-func runLine(r admin.Run) []any {
-	return []any{r.ID, r.App, r.Job(), r.State, r.Attempt, r.Node, r.Fire, between(r.Fire, r.StartedAt), between(r.StartedAt, r.FinishedAt), short(r.Message, 60)}
+func runLine(r run.Record) []any {
+	return []any{r.ID, r.App, r.Job(), r.State, r.Attempt, r.Node, r.Fire, between(r.Fire, r.StartedAt), between(r.StartedAt, r.FinishedAt), short(reason(r.Message, r.Why), 60)}
 }
 
-func printRuns(out io.Writer, runs []admin.Run) error {
+func printRuns(out io.Writer, runs []run.Record) error {
 	return printList(out, false, runs, runHead, runLine)
 }
 
@@ -77,7 +78,7 @@ type runShowOptions struct {
 }
 
 func newRunShow(g *global) *cobra.Command {
-	return command(&cobra.Command{Use: "show ID", Short: "Show a run"}, &runShowOptions{global: g})
+	return command(&cobra.Command{Use: "show ID", Short: "Show a run and all its attempts"}, &runShowOptions{global: g})
 }
 
 func (o *runShowOptions) flags(f *pflag.FlagSet) { jsonFlag(f, &o.asJSON) }
@@ -94,15 +95,26 @@ func (o *runShowOptions) run(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		if o.asJSON {
-			return printJSON(cmd.OutOrStdout(), r)
+		attempts, err := s.Attempts(ctx, r)
+		if err != nil {
+			return err
 		}
-		return showRun(cmd.OutOrStdout(), r)
+		if o.asJSON {
+			return printJSON(cmd.OutOrStdout(), struct {
+				run.Record
+				Attempts []run.Record `json:"attempts"`
+			}{r, attempts})
+		}
+		if err := showRun(cmd.OutOrStdout(), r); err != nil || len(attempts) < 2 {
+			return err
+		}
+		printf(cmd.OutOrStdout(), "\nattempts\n")
+		return printRuns(cmd.OutOrStdout(), attempts)
 	})
 }
 
-func showRun(out io.Writer, r admin.Run) error {
-	state := r.State
+func showRun(out io.Writer, r run.Record) error {
+	state := string(r.State)
 	if r.Cancelling {
 		state += ", to be cancelled"
 	}
@@ -113,6 +125,8 @@ func showRun(out io.Writer, r admin.Run) error {
 		{"job id", r.JobID},
 		{"schedule", r.ExecuteID},
 		{"state", state},
+		{"reason", r.Why},
+		{"key", r.Key},
 		{"attempt", r.Attempt},
 		{"recovers run", r.Recovers},
 		{"node", r.Node},
@@ -144,7 +158,7 @@ type runChangeOptions struct {
 	*global
 	id     int64
 	change func(ctx context.Context, s stores, tx *sqlx.Tx, now time.Time, id int64) (newID int64, err error)
-	said   func(out io.Writer, r admin.Run, newID int64)
+	said   func(out io.Writer, r run.Record, newID int64)
 }
 
 func newRunCancel(g *global) *cobra.Command {
@@ -158,7 +172,7 @@ happens within a second. The run ends when its handler returns.`,
 		change: func(ctx context.Context, s stores, tx *sqlx.Tx, now time.Time, id int64) (int64, error) {
 			return 0, s.runs.Cancel(ctx, tx, now, id)
 		},
-		said: func(out io.Writer, r admin.Run, _ int64) {
+		said: func(out io.Writer, r run.Record, _ int64) {
 			printf(out, "asked for run %d of job %s to be cancelled\n", r.ID, cell(r.Job()))
 		},
 	})
@@ -173,7 +187,7 @@ func newRunRetry(g *global) *cobra.Command {
 		change: func(ctx context.Context, s stores, tx *sqlx.Tx, now time.Time, id int64) (int64, error) {
 			return s.runs.Retry(ctx, tx, now, id)
 		},
-		said: func(out io.Writer, r admin.Run, newID int64) {
+		said: func(out io.Writer, r run.Record, newID int64) {
 			printf(out, "run %d retries run %d (attempt %d)\n", newID, r.ID, r.Attempt+1)
 		},
 	})

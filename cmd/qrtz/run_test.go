@@ -27,6 +27,39 @@ func TestRunsAreListedAndShown(t *testing.T) {
 	assert.Contains(t, s.fails(1, "run", "show", "7"), "there is no run 7")
 }
 
+func TestARunIsShownWithItsAttempts(t *testing.T) {
+	s := newSite(t)
+	s.exec(`INSERT INTO QRTZ_RUN (ID, APPLICATION, JOB_ID, FIRE_TIME, STATE, ATTEMPT, ORIGIN) VALUES
+		(1, 'a', 1, 1700000001000, 'FAILED', 1, NULL), (5, 'a', 1, 1700000001000, 'LOST', 2, 1), (9, 'a', 1, 1700000001000, 'PENDING', 3, 1), (7, 'a', 1, 1700000001000, 'FAILED', 1, NULL)`)
+	for _, id := range []string{"1", "5", "9"} {
+		text := s.ok("run", "show", id)
+		assert.Regexp(t, `(?s)\nattempts\n.*\n1 +a .*\n5 +a .*\n9 +a `, text)
+		assert.NotContains(t, text, "\n7 ")
+	}
+	assert.NotContains(t, s.ok("run", "show", "7"), "attempts")
+	assert.Contains(t, s.ok("run", "show", "1", "--json"), `"attempts": [`)
+}
+
+// What no live node can start says so wherever it is shown, and is not waited for.
+func TestAClassThatNoNodeHandlesIsTold(t *testing.T) {
+	s := newSite(t)
+	const why = "no live node has a handler for its class"
+	assert.Regexp(t, `1 +a +mail .*`+why, s.ok("job", "list"))
+	assert.Contains(t, s.ok("job", "show", "1"), why)
+	assert.Regexp(t, `11 +a +mail .*`+why, s.ok("execute", "list"))
+	began := time.Now()
+	r := run(t, s.env, "job", "run", "1", "--wait")
+	assert.Equal(t, 1, r.code)
+	assert.Contains(t, r.stderr, why)
+	assert.Less(t, time.Since(began), 10*time.Second)
+	assert.Regexp(t, `PENDING .*`+why, s.ok("run", "list"))
+	s.exec(`UPDATE QRTZ_NODE SET HANDLERS = '["noop"]' WHERE HOST_IP = 'n1'`)
+	assert.NotContains(t, s.ok("run", "list"), why)
+	assert.Regexp(t, `3 +a .*`+why, s.ok("job", "list"), "of another class")
+	s.exec(`UPDATE QRTZ_NODE SET HEARTBEAT_AT = 1700000000000 WHERE HOST_IP = 'n1'`)
+	assert.Contains(t, s.ok("run", "list"), why, "its node has been silent for long")
+}
+
 // A list that may have more says how, on stderr: what is on stdout stays a table, or JSON.
 func TestALongListIsReadInParts(t *testing.T) {
 	s := newSite(t)

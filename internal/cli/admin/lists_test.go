@@ -16,7 +16,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/internal/servers/testdb"
+	"github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -77,6 +79,8 @@ func fill(t *testing.T) *tables {
 		       CASE WHEN N MOD 3000 = 5 THEN 'FAILED' WHEN N MOD 3000 = 6 THEN 'RUNNING' ELSE 'SUCCEEDED' END, IF(N MOD 3000 = 6, 1 + N MOD 4 DIV 2, NULL) FROM NUMBERS`)
 	f.exec(`INSERT INTO QRTZ_EXECUTE (ID, PID, APPLICATION, JOB_TYPE, STATE, CRON) VALUES (100000000, 7000, 'rare', 'CRON', 'ERROR', 'x'), (100000001, 7000, NULL, 'CRON', 'INIT', '0 0 0 * * ?')`)
 	f.exec(`INSERT INTO QRTZ_RUN (ID, JOB_ID, APPLICATION, FIRE_TIME, AVAILABLE_AT, STATE) VALUES (100000000, 7000, 'rare', 1600000000000, 1600000000000, 'LOST')`)
+	f.exec(`UPDATE QRTZ_RUN SET RUN_KEY = 'k' WHERE JOB_ID = 1 AND ID MOD 4 = 0`)
+	f.exec(`UPDATE QRTZ_RUN SET KEY_LIVE = 1 WHERE ID = 4`)
 	f.exec(`ANALYZE TABLE QRTZ_RUN, QRTZ_EXECUTE, QRTZ_JOB`)
 	return f
 }
@@ -144,7 +148,7 @@ func (f *tables) explain(name string, q noted) {
 			assert.Equal(f.t, "PRIMARY", word("key"), text)
 		}
 		assert.NotContains(f.t, extra, "temporary", text)
-		if !strings.Contains(q.text, "AND JOB_ID = ?") && !strings.Contains(q.text, "AND PID = ?") { // few rows of a state are sorted
+		if !strings.Contains(q.text, "AND JOB_ID = ?") && !strings.Contains(q.text, "AND EXECUTE_ID = ?") && !strings.Contains(q.text, "RUN_KEY = ?") && !strings.Contains(q.text, "AND PID = ?") { // few rows of a state are sorted
 			assert.NotContains(f.t, extra, "filesort", text)
 		}
 	}
@@ -195,18 +199,18 @@ func (c *notedConn) CheckNamedValue(v *driver.NamedValue) error {
 }
 
 // walked are the ids of a whole list, read part by part.
-func walked[T any](t *testing.T, read func(after Cursor) (List[T], error), id func(T) int64) (ids []int64) {
+func walked[T any](t *testing.T, read func(after schema.Cursor) (schema.Part[T], error), id func(T) int64) (ids []int64) {
 	t.Helper()
-	for after := (Cursor{}); ; {
+	for after := (schema.Cursor{}); ; {
 		part, err := read(after)
 		require.NoError(t, err)
 		for _, r := range part.Rows {
 			ids = append(ids, id(r))
 		}
-		if part.Next == (Cursor{}) {
+		if part.Next == (schema.Cursor{}) {
 			return ids
 		}
-		after, err = ParseCursor(part.Next.String())
+		after, err = schema.ParseCursor(part.Next.String())
 		require.NoError(t, err)
 	}
 }
@@ -217,8 +221,8 @@ func TestNoListReadsMoreThanItShows(t *testing.T) {
 	const limit = 20
 	few := int64(2000) // for up to 21 branches of 20 rows, which are merged, and then read by key
 	for _, app := range []string{"", "big", "small", "rare"} {
-		for _, state := range []string{"", "SUCCEEDED", "FAILED", "LOST", "PENDING"} {
-			filter := RunFilter{App: app, State: state, Limit: limit}
+		for _, state := range []run.State{"", "SUCCEEDED", "FAILED", "LOST", "PENDING"} {
+			filter := run.Filter{App: app, State: state, Limit: limit}
 			f.cheap(fmt.Sprintf("runs of app %q in state %q", app, state), few, func() error {
 				part, err := f.Runs(ctx, filter)
 				filter.After = part.Next
@@ -229,8 +233,8 @@ func TestNoListReadsMoreThanItShows(t *testing.T) {
 				return err
 			})
 		}
-		for _, state := range append(slices.Clone(ScheduleStates), "") {
-			filter := ExecuteFilter{App: app, State: state, Limit: limit}
+		for _, state := range append(slices.Clone(execute.States), "") {
+			filter := execute.Filter{App: app, State: state, Limit: limit}
 			f.cheap(fmt.Sprintf("executes of app %q in state %q", app, state), few, func() error {
 				part, err := f.Executes(ctx, filter)
 				filter.After = part.Next
@@ -241,29 +245,48 @@ func TestNoListReadsMoreThanItShows(t *testing.T) {
 				return err
 			})
 		}
-		f.cheap(fmt.Sprintf("jobs of app %q", app), 100_000, func() error { _, err := f.Jobs(ctx, JobFilter{App: app, Limit: limit}); return err })
+		f.cheap(fmt.Sprintf("jobs of app %q", app), 100_000, func() error { _, err := f.Jobs(ctx, execute.JobFilter{App: app, Limit: limit}); return err })
 	}
 	rare := 300 + 3*2*f.n/3000 // all rows of a rare state, looked at and read
 	for _, c := range []struct {
 		app string
 		job int64
 	}{{"big", 1}, {"small", 499}, {"rare", 7000}} {
-		for state, most := range map[string]int{"": 200, "SUCCEEDED": 3 * fewRows, "FAILED": rare, "LOST": rare} {
+		for state, most := range map[run.State]int{"": 200, "SUCCEEDED": 3 * schema.FewRows, "FAILED": rare, "LOST": rare} {
 			f.cheap(fmt.Sprintf("runs of job %d in state %q", c.job, state), int64(most), func() error {
-				_, err := f.Runs(ctx, RunFilter{App: c.app, JobID: c.job, State: state, Limit: limit})
+				_, err := f.Runs(ctx, run.Filter{App: c.app, JobID: c.job, State: state, Limit: limit})
 				return err
 			})
 		}
-		for state, most := range map[string]int{"": 200, "EXECUTING": 3 * fewRows, "PAUSED": rare, "ERROR": rare} {
+		for state, most := range map[execute.State]int{"": 200, "EXECUTING": 3 * schema.FewRows, "PAUSED": rare, "ERROR": rare} {
 			f.cheap(fmt.Sprintf("executes of job %d in state %q", c.job, state), int64(most), func() error {
-				_, err := f.Executes(ctx, ExecuteFilter{App: c.app, JobID: c.job, State: state, Limit: limit})
+				_, err := f.Executes(ctx, execute.Filter{App: c.app, JobID: c.job, State: state, Limit: limit})
 				return err
 			})
 		}
-		f.cheap(fmt.Sprintf("job %d", c.job), 10*MaxCount, func() error { _, err := f.Job(ctx, "", fmt.Sprint(c.job)); return err })
+		f.cheap(fmt.Sprintf("job %d", c.job), 10*execute.MaxCount, func() error { _, err := f.Job(ctx, "", fmt.Sprint(c.job)); return err })
 	}
-	f.cheap("a job by its name", 10*MaxCount, func() error { _, err := f.Job(ctx, "", "job-2"); return err })
-	f.cheap("apps", 3*MaxCount, func() error { _, err := f.Apps(ctx); return err })
+	day := func(n int64) time.Time { return time.UnixMilli(1700000000000 + n) }
+	for _, filter := range []run.Filter{
+		{App: "big", Since: day(500_000), Until: day(500_100)},
+		{App: "big", JobID: 1, Since: day(500_000), Until: day(500_100)},
+		{App: "big", JobID: 1, State: "SUCCEEDED", Since: day(500_000), Until: day(500_100)},
+		{App: "big", JobID: 1, Key: "k"},
+		{App: "big", ExecuteID: 1000},
+		{App: "big", ExecuteID: 1000, State: "FAILED"},
+	} {
+		filter.Limit = limit
+		most := few
+		switch {
+		case filter.State == "FAILED":
+			most = int64(rare)
+		case filter.Key != "":
+			most = int64(f.n) // a quarter of the job's runs have it
+		}
+		f.cheap(fmt.Sprintf("runs by %+v", filter), most, func() error { _, err := f.Runs(ctx, filter); return err })
+	}
+	f.cheap("a job by its name", 10*execute.MaxCount, func() error { _, err := f.Job(ctx, "", "job-2"); return err })
+	f.cheap("apps", 3*execute.MaxCount, func() error { _, err := f.Apps(ctx); return err })
 	f.cheap("nodes", 10_000, func() error { _, err := f.Nodes(ctx, ""); return err })
 	f.cheap("a node", 10_000, func() error { _, err := f.Node(ctx, "", "n2"); return err })
 	f.cheap("an execute", 10, func() error { _, err := f.Execute(ctx, 1000); return err })
@@ -277,46 +300,58 @@ func TestPartsMakeTheWholeList(t *testing.T) {
 	f := fill(t)
 	ctx := t.Context()
 	for _, limit := range []int{700, 1000, 1700} { // below, at and above the size of a page
-		runs := func(filter RunFilter) []int64 {
-			return walked(t, func(after Cursor) (List[Run], error) {
+		runs := func(filter run.Filter) []int64 {
+			return walked(t, func(after schema.Cursor) (schema.Part[run.Record], error) {
 				filter.After, filter.Limit = after, limit
 				return f.Runs(ctx, filter)
-			}, func(r Run) int64 { return r.ID })
+			}, func(r run.Record) int64 { return r.ID })
 		}
 		const byTime = ` ORDER BY AVAILABLE_AT DESC, ID DESC`
-		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_RUN ORDER BY ID DESC`), runs(RunFilter{}))
-		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_RUN WHERE APPLICATION = 'big'`+byTime), runs(RunFilter{App: "big"}))
-		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_RUN WHERE STATE = 'SUCCEEDED'`+byTime), runs(RunFilter{State: "SUCCEEDED"}))
-		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_RUN WHERE APPLICATION = 'small' AND STATE = 'SUCCEEDED'`+byTime), runs(RunFilter{App: "small", State: "SUCCEEDED"}))
-		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_RUN WHERE JOB_ID = 1 ORDER BY ID DESC`), runs(RunFilter{App: "big", JobID: 1}))
-		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_RUN WHERE JOB_ID = 1 AND STATE = 'RUNNING' ORDER BY ID DESC`), runs(RunFilter{App: "big", JobID: 1, State: "RUNNING"}))
-		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_RUN WHERE JOB_ID = 1 AND STATE = 'SUCCEEDED' ORDER BY ID DESC`), runs(RunFilter{App: "big", JobID: 1, State: "SUCCEEDED"}))
+		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_RUN ORDER BY ID DESC`), runs(run.Filter{}))
+		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_RUN WHERE APPLICATION = 'big'`+byTime), runs(run.Filter{App: "big"}))
+		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_RUN WHERE STATE = 'SUCCEEDED'`+byTime), runs(run.Filter{State: "SUCCEEDED"}))
+		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_RUN WHERE APPLICATION = 'small' AND STATE = 'SUCCEEDED'`+byTime), runs(run.Filter{App: "small", State: "SUCCEEDED"}))
+		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_RUN WHERE JOB_ID = 1 ORDER BY ID DESC`), runs(run.Filter{App: "big", JobID: 1}))
+		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_RUN WHERE JOB_ID = 1 AND STATE = 'RUNNING' ORDER BY ID DESC`), runs(run.Filter{App: "big", JobID: 1, State: "RUNNING"}))
+		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_RUN WHERE JOB_ID = 1 AND STATE = 'SUCCEEDED' ORDER BY ID DESC`), runs(run.Filter{App: "big", JobID: 1, State: "SUCCEEDED"}))
 
-		executes := func(filter ExecuteFilter) []int64 {
-			return walked(t, func(after Cursor) (List[Execute], error) {
+		at := func(n int64) time.Time { return time.UnixMilli(1700000000000 + n) }
+		const within = ` AND AVAILABLE_AT >= 1700000200000 AND AVAILABLE_AT < 1700000700000`
+		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_RUN WHERE APPLICATION = 'big'`+within+byTime), runs(run.Filter{App: "big", Since: at(200_000), Until: at(700_000)}))
+		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_RUN WHERE JOB_ID = 1`+within+` ORDER BY ID DESC`), runs(run.Filter{App: "big", JobID: 1, Since: at(200_000), Until: at(700_000)}))
+		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_RUN WHERE RUN_KEY = 'k' AND JOB_ID = 1 ORDER BY ID DESC`), runs(run.Filter{App: "big", JobID: 1, Key: "k"}))
+		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_RUN WHERE RUN_KEY = 'k' AND JOB_ID = 1 AND STATE = 'SUCCEEDED' AND AVAILABLE_AT < 1700000700000 ORDER BY ID DESC`),
+			runs(run.Filter{App: "big", JobID: 1, Key: "k", State: "SUCCEEDED", Until: at(700_000)}))
+		require.Equal(t, []int64{1001}, runs(run.Filter{App: "big", ExecuteID: 1001}))
+		require.Equal(t, []int64{5}, runs(run.Filter{App: "big", ExecuteID: 5, State: "FAILED", Since: at(5), Until: at(6)}))
+		require.Empty(t, runs(run.Filter{App: "big", ExecuteID: 5, State: "FAILED", Since: at(6)}))
+		require.Empty(t, runs(run.Filter{App: "big", ExecuteID: 5, Until: at(5)}))
+
+		executes := func(filter execute.Filter) []int64 {
+			return walked(t, func(after schema.Cursor) (schema.Part[execute.Record], error) {
 				filter.After, filter.Limit = after, limit
 				return f.Executes(ctx, filter)
-			}, func(e Execute) int64 { return e.ID })
+			}, func(e execute.Record) int64 { return e.ID })
 		}
 		const byNext = ` ORDER BY NEXT_FIRE_TIME IS NULL, NEXT_FIRE_TIME, ID`
-		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_EXECUTE ORDER BY ID`), executes(ExecuteFilter{}))
-		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_EXECUTE WHERE APPLICATION = 'big'`+byNext), executes(ExecuteFilter{App: "big"}))
-		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_EXECUTE WHERE STATE = 'COMPLETE'`+byNext), executes(ExecuteFilter{State: "COMPLETE"}))
-		require.Equal(t, []int64{100000000, 100000001}, executes(ExecuteFilter{App: "rare"}), "with what no node has adopted yet")
-		require.Equal(t, []int64{100000001}, executes(ExecuteFilter{State: "INIT"}))
-		require.Empty(t, executes(ExecuteFilter{App: "small", State: "INIT"}), "its job is of another app")
-		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_EXECUTE WHERE PID = 1 ORDER BY ID`), executes(ExecuteFilter{App: "big", JobID: 1}))
-		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_EXECUTE WHERE PID = 1 AND STATE = 'PAUSED' ORDER BY ID`), executes(ExecuteFilter{App: "big", JobID: 1, State: "PAUSED"}))
+		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_EXECUTE ORDER BY ID`), executes(execute.Filter{}))
+		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_EXECUTE WHERE APPLICATION = 'big'`+byNext), executes(execute.Filter{App: "big"}))
+		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_EXECUTE WHERE STATE = 'COMPLETE'`+byNext), executes(execute.Filter{State: "COMPLETE"}))
+		require.Equal(t, []int64{100000000, 100000001}, executes(execute.Filter{App: "rare"}), "with what no node has adopted yet")
+		require.Equal(t, []int64{100000001}, executes(execute.Filter{State: "INIT"}))
+		require.Empty(t, executes(execute.Filter{App: "small", State: "INIT"}), "its job is of another app")
+		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_EXECUTE WHERE PID = 1 ORDER BY ID`), executes(execute.Filter{App: "big", JobID: 1}))
+		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_EXECUTE WHERE PID = 1 AND STATE = 'PAUSED' ORDER BY ID`), executes(execute.Filter{App: "big", JobID: 1, State: "PAUSED"}))
 
-		jobs := func(filter JobFilter) []int64 {
-			return walked(t, func(after Cursor) (List[Job], error) {
+		jobs := func(filter execute.JobFilter) []int64 {
+			return walked(t, func(after schema.Cursor) (schema.Part[execute.JobRecord], error) {
 				filter.After, filter.Limit = after, limit
 				return f.Jobs(ctx, filter)
-			}, func(j Job) int64 { return j.ID })
+			}, func(j execute.JobRecord) int64 { return j.ID })
 		}
-		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_JOB ORDER BY ID`), jobs(JobFilter{}))
-		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_JOB WHERE APPLICATION = 'big' ORDER BY ID`), jobs(JobFilter{App: "big"}))
-		require.Equal(t, []int64{7000}, jobs(JobFilter{State: "ERROR"}))
+		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_JOB ORDER BY ID`), jobs(execute.JobFilter{}))
+		require.Equal(t, f.ids(`SELECT ID FROM QRTZ_JOB WHERE APPLICATION = 'big' ORDER BY ID`), jobs(execute.JobFilter{App: "big"}))
+		require.Equal(t, []int64{7000}, jobs(execute.JobFilter{State: "ERROR"}))
 	}
 }
 
@@ -325,7 +360,7 @@ func TestCountsAreCapped(t *testing.T) {
 	f := fill(t)
 	j, err := f.Job(t.Context(), "big", "job-1")
 	require.NoError(t, err)
-	require.Equal(t, MaxCount+1, j.Executes, "more")
+	require.Equal(t, execute.MaxCount+1, j.Executes, "more")
 	require.True(t, j.Next.IsZero(), "no statement looks at all of them")
 	j, err = f.Job(t.Context(), "", "7000")
 	require.NoError(t, err)
@@ -334,7 +369,7 @@ func TestCountsAreCapped(t *testing.T) {
 	require.ErrorContains(t, err, "say which with --app")
 	apps, err := f.Apps(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []int{MaxCount + 1, 1, 3}, []int{apps[0].Jobs, apps[1].Jobs, apps[2].Jobs})
+	require.Equal(t, []int{execute.MaxCount + 1, 1, 3}, []int{apps[0].Jobs, apps[1].Jobs, apps[2].Jobs})
 	require.Equal(t, []int{2, 0, 1}, []int{apps[0].Nodes, apps[1].Nodes, apps[2].Nodes})
 	nodes, err := f.Nodes(t.Context(), "big")
 	require.NoError(t, err)
@@ -345,21 +380,21 @@ func TestCountsAreCapped(t *testing.T) {
 }
 
 func TestCursors(t *testing.T) {
-	for _, c := range []Cursor{{}, {id: 7}, {id: -7}, {byTime: true, at: 1700000000000, id: 3}, {byTime: true, at: -1, id: 3}, {byTime: true, at: noTime, id: 3}} {
-		again, err := ParseCursor(c.String())
+	for _, c := range []schema.Cursor{{}, {ID: 7}, {ID: -7}, {ByTime: true, At: 1700000000000, ID: 3}, {ByTime: true, At: -1, ID: 3}, {ByTime: true, At: schema.NoTime, ID: 3}} {
+		again, err := schema.ParseCursor(c.String())
 		require.NoError(t, err)
 		require.Equal(t, c, again, c.String())
 	}
-	require.Equal(t, "none.3", Cursor{byTime: true, at: noTime, id: 3}.String())
+	require.Equal(t, "none.3", schema.Cursor{ByTime: true, At: schema.NoTime, ID: 3}.String())
 	for _, text := range []string{"x", "1.x", "x.1", "1.2.3", "0", "1.", "."} {
-		_, err := ParseCursor(text)
+		_, err := schema.ParseCursor(text)
 		require.Error(t, err, text)
 	}
 	f := fill(t)
-	_, err := f.Runs(t.Context(), RunFilter{App: "big", Limit: 1, After: Cursor{id: 3}})
-	require.ErrorIs(t, err, ErrCursor)
-	_, err = f.Executes(t.Context(), ExecuteFilter{Limit: 1, After: Cursor{byTime: true, at: 1, id: 3}})
-	require.ErrorIs(t, err, ErrCursor)
-	_, err = f.Jobs(t.Context(), JobFilter{Limit: 1, After: Cursor{byTime: true, at: 1, id: 3}})
-	require.ErrorIs(t, err, ErrCursor)
+	_, err := f.Runs(t.Context(), run.Filter{App: "big", Limit: 1, After: schema.Cursor{ID: 3}})
+	require.ErrorIs(t, err, schema.ErrCursor)
+	_, err = f.Executes(t.Context(), execute.Filter{Limit: 1, After: schema.Cursor{ByTime: true, At: 1, ID: 3}})
+	require.ErrorIs(t, err, schema.ErrCursor)
+	_, err = f.Jobs(t.Context(), execute.JobFilter{Limit: 1, After: schema.Cursor{ByTime: true, At: 1, ID: 3}})
+	require.ErrorIs(t, err, schema.ErrCursor)
 }
