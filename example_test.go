@@ -50,6 +50,32 @@ func Example_options() {
 	must(err)
 }
 
+// Schedules of one job, each with a name and data of its own.
+func ExampleCron() {
+	var s *qrtz.Scheduler
+	ctx := context.Background()
+
+	must(s.Declare(ctx, qrtz.Job{
+		Name: "invoice", Data: invoice{"everybody"},
+		Schedules: []qrtz.Schedule{
+			qrtz.Cron("0 0 6 1 * ?", "Europe/Berlin", qrtz.Named("monthly"), qrtz.CatchingUp(3)),
+			qrtz.Every(time.Hour, qrtz.Named("trial"), qrtz.Times(24), qrtz.OnMisfire(qrtz.Skip), qrtz.WithData(invoice{"Ada"})),
+			qrtz.At(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), qrtz.Named("once")),
+		},
+	}))
+}
+
+// What zero cannot say, since it is the default.
+func ExampleOptions() {
+	var s *qrtz.Scheduler
+	ctx := context.Background()
+
+	must(s.Declare(ctx, qrtz.Job{Name: "invoice", Options: qrtz.Options{
+		KeepFor:  qrtz.Forever,
+		Attempts: qrtz.Unlimited, Backoff: qrtz.NoBackoff,
+	}}))
+}
+
 // A hook posts failures that will not be tried again to a webhook.
 func ExampleHooks() {
 	var db *sql.DB

@@ -3,6 +3,7 @@ package qrtz
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/qrtz-go/qrtz/execute"
@@ -23,7 +24,18 @@ type Job struct {
 	Reset bool
 }
 
-// Options are what a job asks of its runs. Zero values mean the defaults.
+// Forever is the KeepFor of a job whose finished runs are never deleted, since 0 is the default of 30 days. It is also a Timeout: a
+// run may take any time, which is the default.
+const Forever time.Duration = math.MaxInt64
+
+// NoBackoff is the Backoff of a job whose failed runs are tried again at once, since 0 is the default of 10 seconds.
+const NoBackoff time.Duration = -1
+
+// Unlimited is a number without a limit, where 0 is a default that has one: Attempts and QueueLimit. KeepRuns and Schedule.Count
+// take it, too; it is their default.
+const Unlimited = -1
+
+// Options are what a job asks of its runs. Zero values mean the defaults; Forever, NoBackoff and Unlimited say what zero cannot.
 type Options struct {
 	// Recovery has a run whose node died tried again on a live node: a new attempt, which Run.RecoveryOf tells from the
 	// first. Without it, the run just stays on record as LOST. Off by default, since the first may have done its work.
@@ -32,7 +44,7 @@ type Options struct {
 	// Overlap is what becomes of a fire while another run of the job lasts: OverlapAllow (the default), OverlapSkip
 	// or OverlapQueue. The database enforces it with a unique key.
 	Overlap    Overlap
-	QueueLimit int // with OverlapQueue: how many runs wait, the newest; defaults to 10
+	QueueLimit int // with OverlapQueue: how many runs wait, the newest; defaults to 10, or Unlimited
 
 	// MaxRunning is how many runs of the job the whole cluster carries out at once, at most 10,000. What is beyond that stays
 	// pending until one of them has ended. With OverlapSkip and OverlapQueue, whose rule then decides about what is beyond, it
@@ -43,12 +55,12 @@ type Options struct {
 	// PriorityLow, PriorityNormal (the default) or PriorityHigh.
 	Priority Priority
 
-	// Timeout is how long a run may take before its context is cancelled with ErrTimedOut. Defaults to no limit.
+	// Timeout is how long a run may take before its context is cancelled with ErrTimedOut. Defaults to no limit (Forever).
 	Timeout time.Duration
 
-	// Attempts is how often a fire is tried, at most, when its handler fails or times out. Defaults to 1. Before the
-	// second attempt passes Backoff (10 seconds), and twice as long before each further one, up to MaxBackoff (1 hour),
-	// give or take a fifth. See NoRetry and RetryAfter.
+	// Attempts is how often a fire is tried, at most, when its handler fails or times out: 1 by default, or Unlimited. Before
+	// the second attempt passes Backoff (10 seconds by default, or NoBackoff), and twice as long before each further one, up to
+	// MaxBackoff (1 hour), give or take a fifth. See NoRetry and RetryAfter.
 	Attempts            int
 	Backoff, MaxBackoff time.Duration
 
@@ -56,7 +68,8 @@ type Options struct {
 	// runs write no row at all unless Recovery, Overlap or Attempts need one while they go.
 	History History
 
-	// KeepFor is how long finished runs are kept, 30 days by default, and KeepRuns how many of a job's, any number by default.
+	// KeepFor is how long finished runs are kept, 30 days by default, or Forever. KeepRuns is how many of a job's, the latest; any
+	// number by default (Unlimited). For none at all, see HistoryNone.
 	KeepFor  time.Duration
 	KeepRuns int
 }
@@ -100,59 +113,27 @@ func (o Options) withDefaults() run.Options {
 	setDefault(&o.MaxBackoff, max(d.MaxBackoff, o.Backoff))
 	setDefault(&o.History, d.History)
 	setDefault(&o.KeepFor, d.KeepFor)
+	for _, limit := range []*int{&o.Attempts, &o.QueueLimit} {
+		if *limit == Unlimited {
+			*limit = math.MaxInt32
+		}
+	}
+	if o.KeepRuns == Unlimited {
+		o.KeepRuns = 0
+	}
+	for _, d := range []*time.Duration{&o.KeepFor, &o.Timeout} {
+		if *d == Forever {
+			*d = 0
+		}
+	}
+	if o.Backoff == NoBackoff {
+		o.Backoff = 0
+	}
 	return run.Options{
 		Recovery: o.Recovery, Overlap: o.Overlap, QueueLimit: o.QueueLimit, MaxRunning: o.MaxRunning, Priority: o.Priority,
 		Timeout: o.Timeout, Attempts: o.Attempts,
 		Backoff: o.Backoff, MaxBackoff: o.MaxBackoff, History: o.History, KeepFor: o.KeepFor, KeepRuns: o.KeepRuns,
 	}
-}
-
-// Misfire is what happens to fires that no node ran within Config.MisfireAfter.
-type Misfire = execute.Misfire
-
-// The misfire policies.
-const (
-	FireOnce = execute.FireOnce // run once, now; the default
-	Skip     = execute.Skip     // run none; record them
-	CatchUp  = execute.CatchUp  // run all, the latest Schedule.CatchUpLimit at most
-)
-
-// Schedule is when a job runs: one row of QRTZ_EXECUTE. Make one with Cron, Every or At.
-type Schedule struct {
-	// Name identifies the schedule among those of its job, at most 120 bytes. It may stay empty if the job has only one.
-	Name string
-
-	// Start is before the first fire; a fixed rate counts from it. Defaults to when the schedule is first declared.
-	Start time.Time
-
-	// End is after the last fire; a fire exactly then still runs. Zero for no end.
-	End time.Time
-
-	// Count is how many fires there are in all. Defaults to no limit.
-	Count int
-
-	Misfire      Misfire // defaults to FireOnce
-	CatchUpLimit int     // with CatchUp; defaults to 100, at most 1000
-
-	kind       execute.Kind
-	cron, zone string
-	every      time.Duration
-}
-
-// Cron is a Quartz expression, seconds first, in a time zone; an empty zone is UTC.
-// "0 30 2 ? * MON-FRI" is half past two on weekdays. See docs/schedules.md.
-func Cron(expression, zone string) Schedule {
-	return Schedule{kind: execute.Cron, cron: expression, zone: zone}
-}
-
-// Every is a fixed rate, in whole milliseconds: the k-th fire is at Start + k × every, however long the runs take.
-func Every(every time.Duration) Schedule {
-	return Schedule{kind: execute.Simple, every: every}
-}
-
-// At is a single fire. If t has passed when it is declared, the misfire policy decides.
-func At(t time.Time) Schedule {
-	return Schedule{kind: execute.Simple, Start: t, Count: 1}
 }
 
 func (j Job) declaration() (execute.Declaration, error) {
@@ -168,17 +149,11 @@ func (j Job) declaration() (execute.Declaration, error) {
 		d.Data = data
 	}
 	for _, s := range j.Schedules {
-		d.Schedules = append(d.Schedules, s.declared())
+		schedule, err := s.declared()
+		if err != nil {
+			return d, fmt.Errorf("job %q: schedule %q: %w", j.Name, s.Name, err)
+		}
+		d.Schedules = append(d.Schedules, schedule)
 	}
 	return d, nil
-}
-
-func (s Schedule) declared() execute.DeclaredSchedule {
-	setDefault(&s.Misfire, FireOnce)
-	setDefault(&s.CatchUpLimit, 100)
-	setDefault(&s.Count, execute.Forever)
-	return execute.DeclaredSchedule{
-		Name: s.Name, Misfire: s.Misfire, CatchUpLimit: s.CatchUpLimit,
-		Spec: execute.Spec{Kind: s.kind, Cron: s.cron, Zone: s.zone, Repeat: s.Count, Every: s.every, Start: s.Start, End: s.End},
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -345,8 +346,29 @@ func TestDeclareRefusesWhatCannotWork(t *testing.T) {
 		`a job needs a name`:      {Class: "tick"},
 		`day-of-week`:             {Name: "bad", Schedules: []qrtz.Schedule{qrtz.Cron("0 0 2 ? * MON-FRI/2", "")}},
 		`Europe/Berlin`:           {Name: "bad", Schedules: []qrtz.Schedule{qrtz.Cron("0 0 2 * * ?", "Europe/Berln")}},
-		`REPEAT_INTERVAL`:         {Name: "bad", Schedules: []qrtz.Schedule{qrtz.Every(0)}},
-		`want whole milliseconds`: {Name: "bad", Schedules: []qrtz.Schedule{qrtz.Every(time.Microsecond)}},
+		`Every(0s): want at`:      {Name: "bad", Schedules: []qrtz.Schedule{qrtz.Every(0, qrtz.Times(1))}},
+		`Every(-1s): want at`:     {Name: "bad", Schedules: []qrtz.Schedule{qrtz.Every(-time.Second)}},
+		`want whole milliseconds`: {Name: "bad", Schedules: []qrtz.Schedule{qrtz.Every(time.Millisecond + time.Microsecond)}},
+		`rate (963635h`:           {Name: "bad", Schedules: []qrtz.Schedule{qrtz.Every(110*365*24*time.Hour + 35*time.Hour)}},
+		`At: the zero time`:       {Name: "bad", Schedules: []qrtz.Schedule{qrtz.At(time.Time{})}},
+		`Starting: the zero`:      {Name: "bad", Schedules: []qrtz.Schedule{qrtz.Every(time.Hour, qrtz.Starting(time.Time{}))}},
+		`Ending: the zero`:        {Name: "bad", Schedules: []qrtz.Schedule{qrtz.Every(time.Hour, qrtz.Ending(time.Time{}))}},
+		`End (1970-`:              {Name: "bad", Schedules: []qrtz.Schedule{qrtz.Every(time.Hour, qrtz.Starting(time.Unix(0, 0)), qrtz.Ending(time.Unix(0, 0)))}},
+		`Start (1970-`:            {Name: "bad", Schedules: []qrtz.Schedule{qrtz.At(time.Unix(1, 0))}},
+		`Times(0): want at`:       {Name: "bad", Schedules: []qrtz.Schedule{qrtz.Every(time.Hour, qrtz.Times(0))}},
+		`Count (-2) must not`:     {Name: "bad", Schedules: []qrtz.Schedule{{Count: -2}}},
+		`CatchUpLimit (-2)`:       {Name: "bad", Schedules: []qrtz.Schedule{{CatchUpLimit: -2}}},
+		`CatchUpLimit (1001)`:     {Name: "bad", Schedules: []qrtz.Schedule{qrtz.Every(time.Hour, qrtz.CatchingUp(1001))}},
+		`CatchingUp(0): want`:     {Name: "bad", Schedules: []qrtz.Schedule{qrtz.Every(time.Hour, qrtz.CatchingUp(0))}},
+		`the data has 65536`:      {Name: "bad", Schedules: []qrtz.Schedule{qrtz.Every(time.Hour, qrtz.WithData(strings.Repeat("x", 65534)))}},
+		`data: json: unsupp`:      {Name: "bad", Schedules: []qrtz.Schedule{qrtz.Every(time.Hour, qrtz.WithData(make(chan int)))}},
+		`KeepFor (-1ns) must`:     {Name: "bad", Options: qrtz.Options{KeepFor: -1}},
+		`Timeout (-1ns) must`:     {Name: "bad", Options: qrtz.Options{Timeout: -1}},
+		`Backoff (-1s) must`:      {Name: "bad", Options: qrtz.Options{Backoff: -time.Second}},
+		`Backoff (2562047h`:       {Name: "bad", Options: qrtz.Options{Backoff: qrtz.Forever}},
+		`Attempts (-2) must`:      {Name: "bad", Options: qrtz.Options{Attempts: -2}},
+		`QueueLimit (-2) must`:    {Name: "bad", Options: qrtz.Options{QueueLimit: -2}},
+		`KeepRuns (-2) must`:      {Name: "bad", Options: qrtz.Options{KeepRuns: -2}},
 		`misfire policy "NEVER"`:  {Name: "bad", Schedules: []qrtz.Schedule{{Misfire: "NEVER"}}},
 		`unsupported type`:        {Name: "bad", Data: make(chan int)},
 		`JOB_TYPE ""`:             {Name: "bad", Schedules: []qrtz.Schedule{{}}},

@@ -32,6 +32,7 @@ func onlyOneFireEach(moves []Move) bool {
 type winnings struct {
 	moved map[int64]int64 // execute -> fence: those that carry our token
 	runs  map[fireKey]wonRun
+	data  map[int64][]byte // of the executes that have some of their own
 	jobs  map[int64]jobRow
 }
 
@@ -54,20 +55,20 @@ type jobRow struct {
 
 const (
 	// The count of affected rows does not tell what was won: a loser on a Galera cluster was seen to report one.
-	movedSQL = `SELECT E.ID, E.FENCE FROM QRTZ_EXECUTE E FORCE INDEX (PRIMARY) WHERE E.ID IN (?) AND E.CLAIM_TOKEN = ?`
+	movedSQL = `SELECT E.ID, E.FENCE, IF(?, E.JOB_DATA, NULL) AS DATA FROM QRTZ_EXECUTE E FORCE INDEX (PRIMARY) WHERE E.ID IN (?) AND E.CLAIM_TOKEN = ?`
 
 	wonColumns = `E.ID, E.FENCE, R.ID AS RUN_ID, R.FIRE_TIME, R.STATE, COALESCE(R.CLAIM_TOKEN = ?, 0) AS OURS`
 
 	// wonOneEachSQL reads what was won by claims of one fire each, together with their runs.
 	wonOneEachSQL = `
-SELECT ` + wonColumns + `
+SELECT ` + wonColumns + `, E.JOB_DATA AS DATA
   FROM QRTZ_EXECUTE E FORCE INDEX (PRIMARY)
   LEFT JOIN QRTZ_RUN R FORCE INDEX (QRTZ_RUN_FIRE) ON R.EXECUTE_ID = E.ID AND R.FIRE_TIME = E.PREV_FIRE_TIME AND R.ATTEMPT = 1
  WHERE E.ID IN (?) AND E.CLAIM_TOKEN = ?`
 
 	// wonManySQL reads the rows of other moves.
 	wonManySQL = `
-SELECT ` + wonColumns + `
+SELECT ` + wonColumns + `, NULL AS DATA
   FROM %s F STRAIGHT_JOIN QRTZ_EXECUTE E FORCE INDEX (PRIMARY) ON E.ID = F.ID
   STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (QRTZ_RUN_FIRE) ON R.EXECUTE_ID = F.ID AND R.FIRE_TIME = F.FIRE AND R.ATTEMPT = 1
  WHERE E.CLAIM_TOKEN = ?`
@@ -83,10 +84,12 @@ func readBack(p *schema.Packet, won *winnings, token int64, ids []int64, moves [
 		var runID, fire sql.NullInt64
 		var state sql.NullString
 		var ours bool
-		if err := r.Scan(&id, &fence, &runID, &fire, &state, &ours); err != nil {
+		var data []byte
+		if err := r.Scan(&id, &fence, &runID, &fire, &state, &ours, &data); err != nil {
 			return err
 		}
 		won.moved[id] = fence
+		won.note(id, data)
 		if runID.Valid {
 			won.runs[fireKey{id, fire.Int64}] = wonRun{runID.Int64, run.State(state.String), ours}
 		}
@@ -99,14 +102,27 @@ func readBack(p *schema.Packet, won *winnings, token int64, ids []int64, moves [
 	}
 	p.Select(func(r *sqlx.Rows) error {
 		var id, fence int64
-		err := r.Scan(&id, &fence)
+		var data []byte
+		err := r.Scan(&id, &fence, &data)
 		won.moved[id] = fence
+		won.note(id, data)
 		return err
-	}, movedSQL, ids, token)
+	}, movedSQL, len(firesWith(moves, run.Running)) > 0, ids, token)
 	if len(left) > 0 {
 		table, args := schema.Values(left, "ID", "FIRE")
 		p.Select(scan, fmt.Sprintf(wonManySQL, table), slices.Concat([]any{token}, args, []any{token})...)
 	}
+}
+
+// note keeps the data that an execute has, if it has some.
+func (w *winnings) note(execute int64, data []byte) {
+	if data == nil {
+		return
+	}
+	if w.data == nil {
+		w.data = map[int64][]byte{}
+	}
+	w.data[execute] = data
 }
 
 // rowOf is the id of the row that a fire of an execute was given; 0 if it has none of ours.
@@ -175,7 +191,7 @@ func (s *Store) startWon(ctx context.Context, who node.Instance, moves []Move, w
 				continue
 			}
 			job, exists := won.jobs[m.Execute.JobID]
-			r := m.run(left, who, fence, job)
+			r := m.run(left, who, fence, job, won.data[m.Execute.ID])
 			row, written := won.runs[fireKey{m.Execute.ID, left.FireTime.UnixMilli()}]
 			switch {
 			case written && !row.ours: // a person turned the execute back by SQL: it has run, or will
@@ -196,7 +212,10 @@ func (s *Store) startWon(ctx context.Context, who node.Instance, moves []Move, w
 	return applied, err
 }
 
-func (m *Move) run(left run.NewRun, who node.Instance, fence int64, job jobRow) run.Run {
+func (m *Move) run(left run.NewRun, who node.Instance, fence int64, job jobRow, data []byte) run.Run {
+	if data != nil { // the schedule's, in place of the job's
+		job.Data, job.DataSize = data, int64(len(data))
+	}
 	class := job.Class
 	if class == "" {
 		class = m.Execute.Class // its job is gone

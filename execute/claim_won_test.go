@@ -314,3 +314,22 @@ func TestAClaimedFireKnowsItsNamesAndItsZone(t *testing.T) {
 		e = won.Moved[0]
 	}
 }
+
+func TestAFireBringsTheDataOfItsSchedule(t *testing.T) {
+	f := newTables(t)
+	who := f.Join("n1")
+	with, without := f.Add(), f.Add()
+	f.Exec(`UPDATE QRTZ_EXECUTE SET JOB_DATA = '"its own"' WHERE ID = ?`, with)
+	for _, fires := range []int{1, 3} {
+		for _, history := range []string{"ALL", "NONE"} {
+			f.Exec(`UPDATE QRTZ_JOB SET HISTORY = ?`, history)
+			won := f.claim(who, fires, f.read(with), f.read(without))
+			require.Len(t, won.Runs, 2*fires)
+			for _, r := range won.Runs {
+				want := map[int64]string{with: `"its own"`, without: `{"n":1}`}[r.ExecuteID]
+				require.Equal(t, want, string(r.Data))
+				require.Equal(t, int64(len(want)), r.DataSize)
+			}
+		}
+	}
+}

@@ -22,6 +22,9 @@ const (
 	maxCron        = 250
 	maxDescription = 100
 
+	firstMilli      = 100_000_000_000 // the first time that a column takes, beside 0
+	longestDeclared = 100 * 365 * 24 * time.Hour
+
 	maxScheduleData = 65535 // bytes, as QRTZ_EXECUTE.JOB_DATA takes
 )
 
@@ -79,6 +82,19 @@ func (s DeclaredSchedule) validate() error {
 	}
 	if len(s.Spec.Cron) > maxCron {
 		err = errors.Join(err, fmt.Errorf("the expression has %d bytes, at most %d fit", len(s.Spec.Cron), maxCron))
+	}
+	for _, t := range []struct {
+		name  string
+		value time.Time
+		zero  bool // 1970 is a time: START_TIME 0 anchors a fixed rate, END_TIME 0 is none
+	}{{"Start", s.Spec.Start, true}, {"End", s.Spec.End, false}} {
+		ms := t.value.UnixMilli()
+		if !t.value.IsZero() && (ms < firstMilli || ms > lastMilli) && (ms != 0 || !t.zero) {
+			err = errors.Join(err, fmt.Errorf("%s (%s) must be between 1973 and 9999", t.name, t.value.Format(time.RFC3339)))
+		}
+	}
+	if s.Spec.Every > longestDeclared {
+		err = errors.Join(err, fmt.Errorf("the rate (%s) must be at most 100 years", s.Spec.Every))
 	}
 	if s.CatchUpLimit < 1 || s.CatchUpLimit > maxCatchUp {
 		err = errors.Join(err, fmt.Errorf("CatchUpLimit (%d) must be between 1 and %d", s.CatchUpLimit, maxCatchUp))

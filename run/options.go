@@ -82,7 +82,8 @@ func (o Options) Validate() error {
 	refuse(o.MaxBackoff < o.Backoff, "MaxBackoff (%s) must not be below Backoff (%s)", o.MaxBackoff, o.Backoff)
 	refuse(o.KeepFor < 0, "KeepFor (%s) must not be negative", o.KeepFor)
 	for name, d := range map[string]time.Duration{"Timeout": o.Timeout, "Backoff": o.Backoff, "MaxBackoff": o.MaxBackoff, "KeepFor": o.KeepFor} {
-		refuse(d%time.Millisecond != 0, "%s (%s): want whole milliseconds", name, d)
+		refuse(d > 0 && d%time.Millisecond != 0, "%s (%s): want whole milliseconds", name, d)
+		refuse(d > century, "%s (%s) must be at most 100 years", name, d)
 	}
 	refuse(o.KeepRuns < 0, "KeepRuns (%d) must not be negative", o.KeepRuns)
 	return errors.Join(problems...)
@@ -165,8 +166,10 @@ func Defaults() Options {
 	}
 }
 
+// century is the longest duration that a column takes.
+const century = 100 * 365 * 24 * time.Hour
+
 // fromColumn bounds what a person may have typed to what a Duration holds with room to spare: 0 to 100 years.
 func fromColumn(ms int64) time.Duration {
-	const century = 100 * 365 * 24 * time.Hour
 	return time.Duration(min(max(ms, 0), century.Milliseconds())) * time.Millisecond
 }

@@ -15,7 +15,7 @@ type Run struct {
 	Class     string
 	Job       string // its job's name; empty if it has none
 	Schedule  string // the name of its schedule; empty if it has none
-	Data      []byte // its own, or else its job's JOB_DATA; nil if it is larger than inlineData: Store.Data reads it
+	Data      []byte // its own, or else its schedule's, or else its job's JOB_DATA; nil if it is larger than inlineData: Store.Data reads it
 	DataSize  int64  // of its data, in bytes, whether or not it has been read
 	Options   Options
 	FireTime  time.Time // in the zone of its schedule; in UTC if it belongs to none
