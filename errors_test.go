@@ -3,6 +3,7 @@ package qrtz_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -72,11 +73,18 @@ func TestAFireThatSucceedsInTheEnd(t *testing.T) {
 
 func TestNoRetryAndRetryAfter(t *testing.T) {
 	o := qrtz.Options{Attempts: 3, Backoff: time.Hour}
-	c := failing(t, o, func(context.Context, *qrtz.Run) error { return qrtz.NoRetry(errPaper) })
-	require.Len(t, c.fires(), 1)
-	require.Equal(t, "no paper", c.text(`SELECT MESSAGE FROM QRTZ_RUN WHERE STATE = 'FAILED'`))
+	for want, err := range map[string]error{
+		"no paper":         qrtz.NoRetry(errPaper),
+		"print: no paper":  fmt.Errorf("print: %w", qrtz.NoRetry(errPaper)),
+		"no paper\njammed": errors.Join(qrtz.NoRetry(errPaper), errors.New("jammed")),
+	} {
+		c := failing(t, o, func(context.Context, *qrtz.Run) error { return err })
+		require.Len(t, c.fires(), 1)
+		require.Equal(t, want, c.text(`SELECT MESSAGE FROM QRTZ_RUN WHERE STATE = 'FAILED'`))
+		require.Equal(t, 1, c.count(`SELECT COUNT(*) FROM QRTZ_RUN`), "no further attempt")
+	}
 
-	c = failing(t, o, func(context.Context, *qrtz.Run) error { return qrtz.RetryAfter(errPaper, 300*time.Millisecond) })
+	c := failing(t, o, func(context.Context, *qrtz.Run) error { return qrtz.RetryAfter(errPaper, 300*time.Millisecond) })
 	require.Len(t, c.fires(), 3, "it adds no attempts")
 	require.Equal(t, 2, c.count(`SELECT COUNT(*) FROM QRTZ_RUN A JOIN QRTZ_RUN B ON B.ATTEMPT = A.ATTEMPT + 1 AND B.AVAILABLE_AT - A.FINISHED_AT BETWEEN 299 AND 301`))
 }

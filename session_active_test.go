@@ -2,6 +2,7 @@ package qrtz_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -25,6 +26,67 @@ func TestCancelledBySQL(t *testing.T) {
 	require.Less(t, time.Since(asked), within)
 	c.eventually("it is on record", 2*time.Second, func() bool { return c.text(`SELECT STATE FROM QRTZ_RUN WHERE ATTEMPT = 1`) == "CANCELLED" })
 	require.Equal(t, 1, c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE FINISHED_AT IS NOT NULL`), "and not tried again")
+}
+
+// A request to cancel is read though the run has had nothing to say for long.
+func TestAQuietRunIsCancelledBySQL(t *testing.T) {
+	c := newCluster(t)
+	causes := make(chan error, 1)
+	s := c.open(quick("n1"), c.waits(causes))
+	once(t, s, "waits", nil)
+	c.start(s)
+	c.eventually("what there was to say is written", 5*time.Second, func() bool {
+		return c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'RUNNING' AND STARTED_AT IS NOT NULL`) == 1
+	})
+	c.exec(`UPDATE QRTZ_RUN SET CANCEL_AT = 1`)
+	require.ErrorIs(t, arrives(t, causes, 5*time.Second), qrtz.ErrCancelled)
+}
+
+// A run that has done its work when it is told of its cancel has succeeded.
+func TestACancelledRunThatReturnsNilHasSucceeded(t *testing.T) {
+	c := newCluster(t)
+	s := c.open(quick("n1"), func(s *qrtz.Scheduler) {
+		qrtz.Handle(s, "waits", func(ctx context.Context, run *qrtz.Run, _ struct{}) error {
+			c.record(run)
+			<-ctx.Done()
+			return nil
+		})
+	})
+	once(t, s, "waits", nil)
+	c.start(s)
+	c.ran(1, 5*time.Second, all)
+	c.exec(`UPDATE QRTZ_RUN SET CANCEL_AT = 1`)
+	c.eventually("it has ended", 5*time.Second, func() bool { return c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE FINISHED_AT IS NOT NULL`) == 1 })
+	require.Equal(t, "SUCCEEDED", c.text(`SELECT STATE FROM QRTZ_RUN`))
+}
+
+// A run with a timeout is cancelled like any other, with the cause of its end.
+func TestARunWithATimeoutIsCancelledForOtherReasonsToo(t *testing.T) {
+	for name, want := range map[string]error{"on request": qrtz.ErrCancelled, "by the drain": qrtz.ErrDrained, "by the fence": qrtz.ErrFenced} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			causes := make(chan error, 1)
+			cfg := quick("n1")
+			cfg.DrainTimeout = 100 * time.Millisecond
+			s := c.open(cfg, c.waits(causes))
+			job := qrtz.Job{Name: "waits", Options: qrtz.Options{Timeout: time.Hour}, Schedules: []qrtz.Schedule{qrtz.At(time.Now())}}
+			require.NoError(t, s.Declare(t.Context(), job))
+			n := c.start(s)
+			c.ran(1, 5*time.Second, all)
+			switch {
+			case errors.Is(want, qrtz.ErrCancelled):
+				c.exec(`UPDATE QRTZ_RUN SET CANCEL_AT = 1`)
+			case errors.Is(want, qrtz.ErrFenced):
+				c.exec(`UPDATE QRTZ_NODE SET INSTANCE = INSTANCE + 1000000`)
+			default:
+				n.halt()
+			}
+			require.ErrorIs(t, arrives(t, causes, 10*time.Second), want)
+			if errors.Is(want, qrtz.ErrCancelled) {
+				c.eventually("its state says so", 5*time.Second, func() bool { return c.text(`SELECT STATE FROM QRTZ_RUN`) == "CANCELLED" })
+			}
+		})
+	}
 }
 
 func TestAPendingRunIsCancelledBySQL(t *testing.T) {

@@ -49,6 +49,54 @@ func TestStoppingWaitsForHandlersAndThenCancelsThem(t *testing.T) {
 	require.Equal(t, 1, c.count(`SELECT COUNT(*) FROM QRTZ_NODE WHERE INSTANCE IS NULL AND HEARTBEAT_AT IS NULL`), "it has left")
 }
 
+// A node that drains for longer than NodeTimeout lives for as long: its runs are its own, can be cancelled, and are not recovered.
+func TestANodeLivesWhileItDrains(t *testing.T) {
+	c := newCluster(t)
+	cfg := quick("n1")
+	cfg.DrainTimeout = time.Minute
+	finish, cause := make(chan struct{}), make(chan error, 1)
+	began := make(chan string, 10)
+	n1 := c.open(cfg, func(s *qrtz.Scheduler) {
+		qrtz.Handle(s, "long", func(ctx context.Context, run *qrtz.Run, _ struct{}) error {
+			began <- run.Node
+			select {
+			case <-finish:
+				return ctx.Err()
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+		qrtz.Handle(s, "cancelled", func(ctx context.Context, run *qrtz.Run, _ struct{}) error {
+			began <- run.Node
+			<-ctx.Done()
+			cause <- context.Cause(ctx)
+			return context.Cause(ctx)
+		})
+	})
+	for _, name := range []string{"long", "cancelled"} {
+		job := qrtz.Job{Name: name, Options: qrtz.Options{Recovery: true}, Schedules: []qrtz.Schedule{qrtz.At(time.Now())}}
+		require.NoError(t, n1.Declare(t.Context(), job))
+	}
+	n := c.start(n1)
+	<-began
+	<-began
+	c.node("n2") // which would take its runs for lost
+	stopped := make(chan struct{})
+	go func() {
+		n.halt()
+		close(stopped)
+	}()
+	time.Sleep(2 * cfg.NodeTimeout)
+	require.Equal(t, 2, c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'RUNNING'`), "both run on")
+	c.exec(`UPDATE QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID SET R.CANCEL_AT = 1 WHERE J.NAME = 'cancelled'`)
+	require.ErrorIs(t, arrives(t, cause, 5*time.Second), qrtz.ErrCancelled)
+	close(finish)
+	arrives(t, stopped, 10*time.Second)
+	states := `SELECT GROUP_CONCAT(R.STATE) FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID WHERE J.NAME = ?`
+	require.Equal(t, "SUCCEEDED", c.text(states, "long"))
+	require.Equal(t, "CANCELLED", c.text(states, "cancelled"))
+}
+
 // A node claims no more than it can start; the rest goes to others.
 func TestAFullPoolLeavesFiresToOthers(t *testing.T) {
 	c := newCluster(t)

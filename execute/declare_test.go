@@ -122,6 +122,33 @@ func TestAnotherStartBeginsTheCountAgain(t *testing.T) {
 	require.Equal(t, "EXECUTING 0 3660", state(), "what has run is not owed again")
 }
 
+// Another end is another schedule, though nothing else has changed.
+func TestAnotherEndIsDeclared(t *testing.T) {
+	f := newTables(t)
+	until := func(end time.Time) []Declaration {
+		d := declaration("often", "x")
+		d.Schedules[0].Spec.End = end
+		return []Declaration{d}
+	}
+	ends := func() string {
+		return f.Text(`SELECT CONCAT_WS(' ', STATE, IF(END_TIME > 0, (END_TIME - ?) DIV 1000, 'none')) FROM QRTZ_EXECUTE`, noon.UnixMilli())
+	}
+	f.declare(noon, until(noon.Add(time.Hour)))
+	require.Equal(t, "EXECUTING 3600", ends())
+	f.declare(noon.Add(time.Minute), until(noon.Add(2*time.Hour)))
+	require.Equal(t, "EXECUTING 7200", ends(), "later")
+	f.declare(noon.Add(time.Minute), until(noon.Add(90*time.Second)))
+	require.Equal(t, "EXECUTING 90", ends(), "sooner")
+	f.declare(noon.Add(time.Minute), until(time.Time{}))
+	require.Equal(t, "EXECUTING none", ends(), "and no more")
+
+	f.declare(noon.Add(time.Minute), until(noon.Add(time.Second)))
+	f.claim(f.Join("n1"), 2, f.due(noon.Add(time.Minute))...)
+	require.Equal(t, "COMPLETE 1", ends(), "its last fire has been claimed")
+	f.declare(noon.Add(time.Minute), until(noon.Add(time.Hour)))
+	require.Equal(t, "EXECUTING 3600", ends(), "there are more fires")
+}
+
 func TestTextIsData(t *testing.T) {
 	f := newTables(t)
 	d := declaration(nasty, nasty)

@@ -429,6 +429,24 @@ func TestTheLeaseEndsBeforeTheTimeout(t *testing.T) {
 	}
 }
 
+// Other nodes may have seen a heartbeat at any time after it was sent: the lease counts from then, however late its answer is.
+func TestTheLeaseCountsFromTheSendingOfTheHeartbeat(t *testing.T) {
+	db := newDB(t)
+	m, _ := joined(t, db, "n")
+	tx, err := db.Beginx()
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	tx.MustExec(`UPDATE QRTZ_HEARTBEAT SET CLOCK_SKEW = 1 WHERE INSTANCE = ?`, m.Self().ID)
+	const held = 100 * time.Millisecond
+	m.cfg.BeatEvery = 10 * time.Second // which is how long a beat may take
+	time.AfterFunc(held, func() { _ = tx.Rollback() })
+	began := time.Now()
+	require.NoError(t, m.Beat(t.Context()))
+	took := time.Since(began)
+	require.GreaterOrEqual(t, took, held, "it waited for the row")
+	assert.LessOrEqual(t, m.leaseLeft(), m.leaseTime()-held*8/10)
+}
+
 func TestAShortOutageFencesNobody(t *testing.T) {
 	dsn := newDSN(t)
 	db := open(t, dsn)

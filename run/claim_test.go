@@ -116,6 +116,34 @@ func TestAPendingRunIsNotClaimedWhenOff(t *testing.T) {
 	}
 }
 
+// Promise 4, for pending runs: a claim waits for a switch that is being thrown, and claims nothing once it is.
+func TestAClaimOfPendingRunsWaitsForASwitch(t *testing.T) {
+	for _, off := range []string{tabletest.NodeOff, tabletest.AppOff} {
+		f := newTables(t)
+		who := f.Join("n1")
+		run := f.AddPending()
+		pending := f.pending(run)
+		end := f.Holding(off)
+		type outcome struct {
+			claimed Claimed
+			err     error
+		}
+		done := make(chan outcome, 1)
+		go func() {
+			claimed, err := f.store.ClaimPending(context.Background(), who, pending)
+			done <- outcome{claimed, err}
+		}()
+		select {
+		case o := <-done:
+			require.Error(t, o.err, "it may give up waiting")
+			require.Empty(t, o.claimed.Runs, off)
+		case <-time.After(300 * time.Millisecond):
+		}
+		require.Equal(t, "PENDING", f.RunState(run), off)
+		end()
+	}
+}
+
 func TestALockedPendingRunIsLeftForTheNextClaim(t *testing.T) {
 	f := newTables(t)
 	who := f.Join("n1")
