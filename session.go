@@ -47,7 +47,8 @@ type session struct {
 	hooks    Hooks
 	tell     func(hook func(Event), e Event)
 
-	stuck stuckLog
+	stuck  stuckLog
+	manual *Manual // that drives it; nil while Run does
 
 	mu         sync.Mutex
 	running    context.Context // that of every run; replaced when this process was fenced
@@ -217,7 +218,7 @@ func (s *session) runContext(r run.Run) (context.Context, context.CancelCauseFun
 	s.mu.Lock()
 	ctx, cancel := context.WithCancelCause(s.running)
 	s.mu.Unlock()
-	if r.Options.Timeout <= 0 {
+	if r.Options.Timeout <= 0 || s.manual.holds(r.Class) {
 		return ctx, cancel
 	}
 	ctx, stop := context.WithTimeoutCause(ctx, r.Options.Timeout, ErrTimedOut)
@@ -242,7 +243,7 @@ func (s *session) result(a *active, cause, err error) run.Result {
 	case errors.Is(cause, ErrTimedOut):
 		result.Message = text.Clip(fmt.Sprintf("timed out after %s: %s", a.run.Options.Timeout, result.Message), run.MaxMessage)
 	}
-	if after, ok := retryIn(a.run, err); ok && result.State == run.Failed {
+	if after, ok := s.retryIn(a.run, err); ok && result.State == run.Failed {
 		result.RetryAt = now.Add(after)
 	}
 	s.cfg.Logger.Warn().Int64("run", a.run.ID).Str("class", a.run.Class).Time("fire", a.run.FireTime).Int("attempt", a.run.Attempt).
@@ -251,12 +252,20 @@ func (s *session) result(a *active, cause, err error) run.Result {
 }
 
 // retryIn is after what time a failed run is to be tried again, if it is.
-func retryIn(r run.Run, err error) (time.Duration, bool) {
+func (s *session) retryIn(r run.Run, err error) (time.Duration, bool) {
 	if _, never := asError[*noRetryError](err); never || r.Attempt >= r.Options.Attempts {
 		return 0, false
 	}
 	if after, ok := asError[*retryAfterError](err); ok {
 		return after.after, true
 	}
-	return r.Options.RetryIn(r.Attempt), true
+	return s.pause(r.Options, r.Attempt), true
+}
+
+// pause is how long to wait after an attempt that failed. Only in a test is it exact.
+func (s *session) pause(o run.Options, attempt int) time.Duration {
+	if s.manual != nil {
+		return o.Pause(attempt)
+	}
+	return o.RetryIn(attempt)
 }

@@ -132,8 +132,17 @@ func (c *Clock) Now() time.Time {
 	return s.at(elapsed()).UTC()
 }
 
-// StandStill has the clock say what it said when it was last measured, until it is told to continue: for tests.
+// StandStill has the clock say what it said when it was last measured, until it is told to continue: for tests. The heartbeats of
+// others are then watched by it, too.
 func (c *Clock) StandStill(still bool) { c.still.Store(still) }
+
+// moment is now, by a clock that never jumps.
+func (c *Clock) moment() time.Time {
+	if c.still.Load() {
+		return c.Now()
+	}
+	return time.Now()
+}
 
 // Skew is how far this machine's clock was ahead of the database's when last measured.
 func (c *Clock) Skew() time.Duration { return c.sample.Load().skew }

@@ -207,7 +207,7 @@ func (m *Member) read(ctx context.Context, by *Store) (View, error) {
 		return View{}, err
 	}
 	v.timeout, v.fresh = m.cfg.Timeout, m.cfg.BeatEvery*3/2
-	m.watch.look(time.Now(), v.At, v.Nodes)
+	m.watch.look(m.clock.moment(), v.At, v.Nodes)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if me, ok := find(v, m.self.NodeID); ok && me.Instance == m.self.ID && me.Instance != 0 {

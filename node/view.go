@@ -54,6 +54,11 @@ func (v *View) alive(n *Node) bool {
 // timeout and has seen no heartbeat.
 func (v *View) dead(n *Node) bool { return n.Instance != 0 && n.watched > v.timeout }
 
+// Others tells whether the app has other instances, of which none has left and none was declared dead.
+func (v *View) Others() bool {
+	return slices.ContainsFunc(v.Nodes, func(n Node) bool { return n.ID != v.Me.ID && n.Instance != 0 })
+}
+
 // claims tells whether a node may claim: it is alive, on, and has passed over what was due while it was off.
 func (v *View) claims(n *Node) bool {
 	return v.AppOn && n.On && n.passedOver() && v.alive(n)

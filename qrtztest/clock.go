@@ -9,30 +9,36 @@ import (
 	"time"
 )
 
-// clock is the time the database tells the kit. qrtz goes by the database's clock alone, so that this is all it takes.
+// clock is the time the database tells: the real one until it is set. qrtz goes by the database's clock alone, so that this is all it
+// takes.
 type clock struct{ micros atomic.Int64 }
 
 func (c *clock) now() time.Time  { return time.UnixMicro(c.micros.Load()).UTC() }
 func (c *clock) set(t time.Time) { c.micros.Store(t.UnixMicro()) }
+func (c *clock) isSet() bool     { return c.micros.Load() != 0 }
 
-// connector borrows connections from the user's pool, and sets the clock of their sessions.
-type connector struct {
+// borrower borrows connections from the user's pool, and sets the clock of their sessions.
+type borrower struct {
 	db    *sql.DB
 	clock *clock
 }
 
-func (c *connector) Driver() driver.Driver { return c.db.Driver() }
+func (c *borrower) Driver() driver.Driver { return c.db.Driver() }
 
-func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+func (c *borrower) Connect(ctx context.Context) (driver.Conn, error) {
 	lent, err := c.db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	one := &conn{lent: lent, clock: c.clock}
+	one := &conn{clock: c.clock}
+	// The user's pool throws the connection away, and with it the session's time.
+	one.end = func() error {
+		_ = lent.Raw(func(any) error { return driver.ErrBadConn }) // which closes lent, too
+		return nil
+	}
 	err = lent.Raw(func(raw any) error {
-		var ok bool
-		if one.mysqlConn, ok = raw.(mysqlConn); !ok {
-			return fmt.Errorf("qrtztest works on connections of github.com/go-sql-driver/mysql, not on %T", raw)
+		if one.mysqlConn, err = known(raw); err != nil {
+			return err
 		}
 		return one.setTime(ctx)
 	})
@@ -41,6 +47,36 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, err
 	}
 	return one, nil
+}
+
+// opener opens connections, and sets the clock of their sessions.
+type opener struct {
+	driver.Connector
+	clock *clock
+}
+
+// Connect opens a connection.
+func (o *opener) Connect(ctx context.Context) (driver.Conn, error) {
+	raw, err := o.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	one := &conn{clock: o.clock, end: raw.Close}
+	if one.mysqlConn, err = known(raw); err == nil {
+		err = one.setTime(ctx)
+	}
+	if err != nil {
+		_ = raw.Close()
+		return nil, err
+	}
+	return one, nil
+}
+
+func known(raw any) (mysqlConn, error) {
+	if c, ok := raw.(mysqlConn); ok {
+		return c, nil
+	}
+	return nil, fmt.Errorf("qrtztest works on connections of github.com/go-sql-driver/mysql, not on %T", raw)
 }
 
 // mysqlConn is what github.com/go-sql-driver/mysql's connections can do, and database/sql makes use of.
@@ -56,10 +92,10 @@ type mysqlConn interface {
 	driver.Pinger
 }
 
-// conn is a borrowed connection. It is ours alone until Close.
+// conn is a connection whose session tells the clock's time.
 type conn struct {
 	mysqlConn
-	lent  *sql.Conn
+	end   func() error
 	clock *clock
 	told  time.Time // the session's time
 }
@@ -78,7 +114,7 @@ func (c *conn) ResetSession(ctx context.Context) error {
 
 func (c *conn) setTime(ctx context.Context) error {
 	now := c.clock.now()
-	if now.Equal(c.told) {
+	if !c.clock.isSet() || now.Equal(c.told) {
 		return nil
 	}
 	_, err := c.ExecContext(ctx, fmt.Sprintf("SET timestamp = %d.%06d", now.Unix(), now.Nanosecond()/1000), nil)
@@ -89,8 +125,5 @@ func (c *conn) setTime(ctx context.Context) error {
 	return nil
 }
 
-// Close has the user's pool throw the connection away, and with it the session's time.
-func (c *conn) Close() error {
-	_ = c.lent.Raw(func(any) error { return driver.ErrBadConn }) // which closes lent, too
-	return nil
-}
+// Close gives the connection up.
+func (c *conn) Close() error { return c.end() }

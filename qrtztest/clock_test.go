@@ -56,7 +56,7 @@ func TestATimeTheServerDoesNotTakeEndsTheTest(t *testing.T) {
 
 func TestMisuseEndsTheTest(t *testing.T) {
 	require.Contains(t, reason(t, func(k *Kit) { k.AdvanceTo(Start.Add(-1)) }), "time cannot go back")
-	require.Contains(t, reason(t, func(k *Kit) { k.RequireRan("tick", 1) }), `0 runs of class "tick", want 1`)
+	require.Contains(t, reason(t, func(k *Kit) { k.RequireRan("tick", 1) }), `0 runs of class "tick" have ended, want 1`)
 	require.Contains(t, reason(t, func(k *Kit) { k.Declare(qrtz.Job{}) }), "a job needs a name")
 	require.Empty(t, reason(t, func(k *Kit) { k.Advance(time.Hour); k.RequireRan("tick", 0) }))
 }

@@ -86,7 +86,7 @@ func TestRetriesAreDueInTime(t *testing.T) {
 	first := kit.RequireRan("fails", 1)[0]
 	require.Equal(t, qrtz.Failed, first.State)
 	require.Equal(t, "no paper", first.Message)
-	require.WithinDuration(t, at(1, 1, 0), first.RetryAt, 12*time.Second)
+	require.Equal(t, at(1, 1, 0), first.RetryAt.UTC(), "no chance has a part in it")
 	kit.AdvanceTo(first.RetryAt.Add(-time.Millisecond))
 	kit.RequireRan("fails", 1)
 	kit.Advance(time.Millisecond)
@@ -219,31 +219,7 @@ func TestTheUsersPoolKeepsItsClock(t *testing.T) {
 	}
 }
 
-// The example, on a database.
-func TestTheExampleHolds(t *testing.T) {
-	broken := true
-	kit := qrtztest.New(t, testdb.New(t), qrtz.Config{App: "billing"}, func(s *qrtz.Scheduler) {
-		qrtz.Handle(s, "invoice", func(context.Context, *qrtz.Run, struct{}) error {
-			if broken {
-				return errors.New("no paper")
-			}
-			return nil
-		})
-	})
-	kit.Declare(qrtz.Job{
-		Name: "invoice", Schedules: []qrtz.Schedule{qrtz.Cron("0 0 6 1 * ?", "UTC")},
-		Options: qrtz.Options{Attempts: 2, Backoff: time.Hour},
-	})
-	kit.AdvanceTo(at(6, 0, 0))
-	require.Equal(t, qrtz.Failed, kit.RequireRan("invoice", 1)[0].State)
-	broken = false
-	kit.Advance(2 * time.Hour)
-	require.Equal(t, qrtz.Succeeded, kit.RequireRan("invoice", 2)[1].State)
-	kit.Skip(40 * 24 * time.Hour)
-	kit.RequireRan("invoice", 3)
-}
-
-func TestAScheduleAddedByHandIsNotEarly(t *testing.T) {
+func TestAScheduleAddedBySQLIsNotEarly(t *testing.T) {
 	kit, _ := newKit(t, qrtz.Config{})
 	kit.Declare(job("j", "tick"))
 	_, err := kit.DB.ExecContext(t.Context(), `INSERT INTO QRTZ_EXECUTE (PID, JOB_TYPE, STATE, REPEAT_INTERVAL, REPEAT_COUNT, START_TIME)

@@ -100,15 +100,21 @@ func (o Options) keeps(state State) bool {
 	return o.History == HistoryAll || o.History == HistoryFailed && state != Succeeded
 }
 
-// RetryIn is how long to wait after attempt failed: Backoff doubled with each attempt, at most MaxBackoff, give or
-// take a fifth, so that what failed together does not come back together.
+// RetryIn is how long to wait after attempt failed: Pause, give or take a fifth, so that what failed together does not come back
+// together.
 func (o Options) RetryIn(attempt int) time.Duration {
+	pause := o.Pause(attempt)
+	fifth := pause / 5
+	return pause - fifth + rand.N(2*fifth+1)
+}
+
+// Pause is Backoff, doubled with each attempt after the first, and at most MaxBackoff.
+func (o Options) Pause(attempt int) time.Duration {
 	pause := min(o.Backoff, o.MaxBackoff)
 	for ; attempt > 1 && pause > 0 && pause < o.MaxBackoff; attempt-- {
 		pause += min(pause, o.MaxBackoff-pause)
 	}
-	fifth := pause / 5
-	return pause - fifth + rand.N(2*fifth+1)
+	return pause
 }
 
 // OptionColumns are the columns of QRTZ_JOB that OptionRow reads.

@@ -60,8 +60,9 @@ type Server struct {
 	temp    bool // Dir is ours to remove
 	account *account
 
-	mu   sync.Mutex
-	proc *child.Process // its present life; nil when stopped
+	mu    sync.Mutex
+	proc  *child.Process // its present life; nil when stopped
+	guard *guard         // nil without one
 }
 
 // Start initialises the directory if it is new, starts a server in it and
@@ -204,6 +205,8 @@ func (s *Server) Stop(ctx context.Context) error {
 	if err := s.stop(ctx); err != nil {
 		return err
 	}
+	s.guard.dismiss()
+	s.guard = nil
 	return s.removeTemp()
 }
 
