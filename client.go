@@ -155,20 +155,29 @@ func (c *Client) Delete(ctx context.Context, job string) error {
 	})
 }
 
-// Cancel ends a PENDING run as CANCELLED, and cancels the context of a RUNNING one with ErrCancelled: at once if it
-// runs in this process, within a second elsewhere. ErrNotFound and ErrWrongState say that there is nothing to cancel.
+// Cancel cancels a run, given the id of any of its attempts: that which Enqueue returned will do, however often the run has
+// been tried again since. An attempt that is PENDING ends as CANCELLED. The context of one that is RUNNING ends with
+// ErrCancelled: at once if it runs in this process, within a second elsewhere. No further attempt follows. ErrNotFound says that no
+// attempt of the run is on record, ErrWrongState that none is PENDING or RUNNING.
+//
+// While no row of an attempt is on record (HistoryNone, HistoryFailed), its id is not known; that of the first always is.
 func (c *Client) Cancel(ctx context.Context, runID int64) error {
-	err := c.change(ctx, "cancel", func(tx *sqlx.Tx, now time.Time) error {
-		return c.runs.Cancel(ctx, tx, now, runID)
+	var ids []int64
+	err := c.change(ctx, "cancel", func(tx *sqlx.Tx, now time.Time) (err error) {
+		ids, err = c.runs.Cancel(ctx, tx, now, runID)
+		return err
 	})
 	if session, ok := c.running(); ok && err == nil {
-		session.active.cancel(runID)
+		for _, id := range ids {
+			session.active.cancel(id)
+		}
 	}
 	return err
 }
 
-// Retry has a run that FAILED, was LOST or CANCELLED tried again now, as a new attempt, whose id it returns.
-// ErrNotFound and ErrWrongState say why it cannot be.
+// Retry has a run tried again now whose latest attempt FAILED, was LOST or CANCELLED. The run is given by the id of any of its
+// attempts, as with Cancel. It returns the id of the new attempt; the old ids are as good. ErrNotFound and ErrWrongState say why it
+// cannot be.
 func (c *Client) Retry(ctx context.Context, runID int64) (newID int64, err error) {
 	err = c.change(ctx, "retry", func(tx *sqlx.Tx, now time.Time) error {
 		newID, err = c.runs.Retry(ctx, tx, now, runID)

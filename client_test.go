@@ -255,21 +255,43 @@ func TestCancelAndRetry(t *testing.T) {
 	require.Greater(t, fires[1].Fence, fires[0].Fence)
 }
 
-// A scheduled fire has one attempt of each number.
-func TestAScheduledRunIsNotRetriedTwice(t *testing.T) {
+// Enqueue returns the id of the first attempt. It is as good as that of each further one.
+func TestTheFirstIDNamesARunThroughAllItsAttempts(t *testing.T) {
 	c := newCluster(t)
+	keys, causes := make(chan string, 10), make(chan error, 1)
 	s := c.open(quick("n1"), func(s *qrtz.Scheduler) {
-		qrtz.Handle(s, "fails", func(_ context.Context, run *qrtz.Run, _ struct{}) error { c.record(run); return errors.New("no") })
+		qrtz.Handle(s, "flaky", func(ctx context.Context, run *qrtz.Run, _ struct{}) error {
+			keys <- run.Key()
+			if run.Attempt == 1 {
+				return qrtz.RetryAfter(errors.New("no"), 0)
+			}
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return context.Cause(ctx)
+		})
 	})
-	once(t, s, "fails", nil)
+	require.NoError(t, s.Declare(t.Context(), qrtz.Job{Name: "flaky", Options: qrtz.Options{Attempts: 5}}))
 	c.start(s)
-	c.eventually("it failed", 5*time.Second, func() bool { return c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'FAILED'`) == 1 })
-	first := int64(c.count(`SELECT ID FROM QRTZ_RUN`))
-	_, err := s.Retry(t.Context(), first)
+	id, err := s.Enqueue(t.Context(), "flaky", nil)
 	require.NoError(t, err)
-	_, err = s.Retry(t.Context(), first)
-	require.ErrorContains(t, err, "has been tried again already")
-	c.ran(2, 5*time.Second, all)
+	first := receive(t, keys)
+	require.Equal(t, first, receive(t, keys), "of the second attempt")
+	require.NoError(t, s.Cancel(t.Context(), id))
+	select {
+	case cause := <-causes:
+		require.ErrorIs(t, cause, qrtz.ErrCancelled)
+	case <-time.After(400 * time.Millisecond):
+		require.Fail(t, "not cancelled at once")
+	}
+	c.eventually("on record", 5*time.Second, func() bool { return c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'CANCELLED'`) == 1 })
+	require.ErrorIs(t, s.Cancel(t.Context(), id), qrtz.ErrWrongState)
+	third, err := s.Retry(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, 3, c.count(`SELECT ATTEMPT FROM QRTZ_RUN WHERE ID = ?`, third))
+	receive(t, keys)
+	_, err = s.Retry(t.Context(), id)
+	require.ErrorIs(t, err, qrtz.ErrWrongState)
+	require.NoError(t, s.Cancel(t.Context(), id))
 }
 
 // Deleting a job leaves what runs alone, and leaves no run that can never be claimed.

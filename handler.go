@@ -84,6 +84,12 @@ func newRun(a *active, node string) *Run {
 	}
 }
 
+// Key is the same for all attempts of one fire of a schedule, and for all attempts of one run that was enqueued or asked for; no
+// other run in the database has it. It is a short text of ASCII characters, such as "12@1763762400000" for the fire of schedule
+// 12 at that time, in milliseconds, or "r4711" for a run whose first attempt has the id 4711. Have the transaction that
+// does the work insert it into a column with a unique key: the second attempt to do the same work then fails.
+func (r *Run) Key() string { return r.active.run.Key() }
+
 // Progress notes how far the run is, in percent. It is written to QRTZ_RUN within a second, and costs nothing before.
 func (r *Run) Progress(percent int) {
 	r.active.say(func(a *active) { a.progress = min(max(percent, 0), 100) })

@@ -159,8 +159,9 @@ SELECT ` + runColumns + `
  WHERE R.ID IN (?) AND R.STATE = 'RUNNING' AND R.INSTANCE = ? AND R.CLAIM_TOKEN = ?`
 
 	dropCancelledSQL = `
-UPDATE QRTZ_RUN SET STATE = 'CANCELLED', FINISHED_AT = ` + schema.NowMillisSQL + `, MESSAGE = 'cancelled before it was started'
- WHERE ID IN (?) AND STATE = 'PENDING' AND CANCEL_AT IS NOT NULL`
+UPDATE QRTZ_RUN R SET R.STATE = 'CANCELLED', R.FINISHED_AT = ` + schema.NowMillisSQL + `, R.MESSAGE = 'cancelled before it was started',
+       ` + releaseKeySQL + `
+ WHERE R.ID IN (?) AND R.STATE = 'PENDING' AND R.CANCEL_AT IS NOT NULL`
 )
 
 // Claimed is what became of a claim of pending runs.
@@ -229,7 +230,8 @@ func (s *Store) claimPendingApart(ctx context.Context, who node.Instance, runs [
 }
 
 const refusePendingSQL = `
-UPDATE QRTZ_RUN SET STATE = 'FAILED', FINISHED_AT = ` + schema.NowMillisSQL + `, MESSAGE = ? WHERE ID = ? AND STATE = 'PENDING'`
+UPDATE QRTZ_RUN R SET R.STATE = 'FAILED', R.FINISHED_AT = ` + schema.NowMillisSQL + `, R.MESSAGE = ?, ` + releaseKeySQL + `
+ WHERE R.ID = ? AND R.STATE = 'PENDING'`
 
 func (s *Store) dropCancelled(ctx context.Context, runs []PendingRun) error {
 	var ids []int64

@@ -209,7 +209,7 @@ const runByID = `QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID`
 const finishSQL = `
 UPDATE %s V STRAIGHT_JOIN ` + runByID + `
    SET R.STATE = V.STATE1, R.STARTED_AT = V.STARTED, R.FINISHED_AT = V.FINISHED, R.MESSAGE = V.MESSAGE1, R.PROGRESS = V.PERCENT,
-       R.OVERLAP_KEY = NULL
+       R.OVERLAP_KEY = NULL, ` + releaseKeySQL + `
  WHERE ` + heldSQL
 
 func (s *Store) finish(results []Result) (query string, args []any) {
@@ -247,23 +247,26 @@ func claimsOf(results []Result) (table string, args []any) {
 const (
 	lockHeldSQL = `SELECT R.ID FROM %s V STRAIGHT_JOIN ` + runByID + ` WHERE ` + heldSQL + ` FOR UPDATE`
 
-	// The attempt is there already if a person set an old one back to PENDING by SQL: it stays as it is. A run whose job
-	// is gone gets none, since no node could claim it.
+	// The key of a run whose job is gone stays until the run has ended.
+	keysToRetrySQL = rememberKeysSQL + `
+  FROM %s V STRAIGHT_JOIN ` + runByID + ` STRAIGHT_JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
+ WHERE ` + heldSQL + ` AND R.KEY_LIVE = 1 AND ` + followedSQL
+
+	// A run whose job is gone gets no further attempt, since no node could claim it.
 	retrySQL = `
-INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, ATTEMPT, STATE, AVAILABLE_AT, FENCE, JOB_DATA, RECOVERIES)
-SELECT R.APPLICATION, R.JOB_ID, R.EXECUTE_ID, R.FIRE_TIME, R.ATTEMPT + 1, 'PENDING', V.AVAILABLE, R.FENCE, R.JOB_DATA, R.RECOVERIES
+INSERT INTO QRTZ_RUN (` + attemptColumns + `, AVAILABLE_AT, RECOVERIES)
+SELECT ` + attemptValues + keyPassed + `, V.AVAILABLE, R.RECOVERIES
   FROM %s V JOIN QRTZ_RUN R ON R.ID = V.ID JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
- WHERE ` + heldSQL + ` AND R.CANCEL_AT IS NULL AND R.ATTEMPT < 2000000000
-    ON DUPLICATE KEY UPDATE ATTEMPT = VALUES(ATTEMPT)`
+ WHERE ` + heldSQL + ` AND ` + followedSQL + keepAttemptSQL
 )
 
 // endAndRetry writes results and the attempts that follow them in one transaction: neither a lost nor a second attempt. What one
 // that committed unnoticed has done is not done again, for the runs are no longer RUNNING.
 func (s *Store) endAndRetry(ctx context.Context, results []Result) (done int, err error) {
-	next := make([]any, 0, 4*len(results))
+	next, ids := make([]any, 0, 4*len(results)), make([]int64, 0, len(results))
 	var keep, drop []Result
 	for _, r := range results {
-		next = append(next, r.Run.ID, r.Run.Instance, r.Run.Fence, r.RetryAt.UnixMilli())
+		next, ids = append(next, r.Run.ID, r.Run.Instance, r.Run.Fence, r.RetryAt.UnixMilli()), append(ids, r.Run.ID)
 		if r.Run.Options.keeps(r.State) {
 			keep = append(keep, r)
 		} else {
@@ -279,6 +282,8 @@ func (s *Store) endAndRetry(ctx context.Context, results []Result) (done int, er
 		}
 		table, args := claimsOf(results)
 		p.Select(count, fmt.Sprintf(lockHeldSQL, table), args...)
+		p.Exec(fmt.Sprintf(keysToRetrySQL, table), args...)
+		p.Exec(passKeysSQL, ids)
 		table, args = schema.Values(next, "ID", "HOLDER", "CLAIM", "AVAILABLE")
 		p.Exec(fmt.Sprintf(retrySQL, table), args...)
 		if len(keep) > 0 {

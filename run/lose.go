@@ -94,16 +94,19 @@ SELECT R.ID, R.JOB_ID, R.EXECUTE_ID, COALESCE(J.JOB_CLASS, '') AS JOB_CLASS, COA
 
 	lostSQL = `R.ID IN (?) AND R.STATE = 'RUNNING' AND R.INSTANCE = ?`
 
+	recoveredSQL = lostSQL + ` AND J.RECOVERY <> 0 AND R.RECOVERIES < ? AND ` + followedSQL
+
+	keysToRecoverSQL = rememberKeysSQL + `FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID WHERE ` + recoveredSQL + ` AND R.KEY_LIVE = 1`
+
 	recoverSQL = `
-INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, EXECUTE_ID, FIRE_TIME, ATTEMPT, STATE, AVAILABLE_AT, FENCE, JOB_DATA, RECOVERS, RECOVERIES)
-SELECT R.APPLICATION, R.JOB_ID, R.EXECUTE_ID, R.FIRE_TIME, R.ATTEMPT + 1, 'PENDING', ` + schema.NowMillisSQL + `, R.FENCE, R.JOB_DATA, R.ID,
-       R.RECOVERIES + 1
+INSERT INTO QRTZ_RUN (` + attemptColumns + `, AVAILABLE_AT, RECOVERS, RECOVERIES)
+SELECT ` + attemptValues + keyPassed + `, ` + schema.NowMillisSQL + `, R.ID, R.RECOVERIES + 1
   FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
- WHERE ` + lostSQL + ` AND J.RECOVERY <> 0 AND R.RECOVERIES < ? AND R.CANCEL_AT IS NULL AND R.ATTEMPT < 2000000000
-    ON DUPLICATE KEY UPDATE ATTEMPT = VALUES(ATTEMPT)`
+ WHERE ` + recoveredSQL + keepAttemptSQL
 
 	loseSQL = `
 UPDATE QRTZ_RUN R FORCE INDEX (PRIMARY) SET R.STATE = 'LOST', R.FINISHED_AT = ` + schema.NowMillisSQL + `, R.OVERLAP_KEY = NULL,
+       ` + releaseKeySQL + `,
        R.MESSAGE = IF(R.ATTEMPT < 2000000000, ?, CONCAT(?, ' (no further attempt: ATTEMPT is at its limit)'))
  WHERE ` + lostSQL + `
  ORDER BY R.ID`
@@ -207,6 +210,8 @@ func (s *Store) loseSome(ctx context.Context, instance int64, why string, runs [
 		}
 		p.Select(scan, lockLostSQL, ids, instance)
 		if recovering {
+			p.Exec(keysToRecoverSQL, ids, instance, maxRecoveries)
+			p.Exec(passKeysSQL, ids)
 			p.Exec(recoverSQL, ids, instance, maxRecoveries)
 		}
 		p.Exec(loseSQL, why, why, ids, instance)

@@ -1,7 +1,9 @@
 package run
 
 import (
+	"cmp"
 	"database/sql"
+	"fmt"
 	"time"
 
 	"github.com/qrtz-go/qrtz/node"
@@ -21,11 +23,20 @@ type Run struct {
 	FireTime  time.Time // in the zone of its schedule; in UTC if it belongs to none
 	Attempt   int
 	Recovers  int64 // the run, LOST, that this one is a recovery of; 0 if it is none
+	Origin    int64 // the first attempt of what this run is a further attempt of; 0 if it is the first, or has no row
 	Fence     int64 // grows with every claim of the same execute
 	Instance  int64 // that claimed it
 	Token     int64 // CLAIM_TOKEN of the claim that won it
 
 	ownData int64 // bytes of data in its own row
+}
+
+// Key is the same for all attempts of one fire, or of one run that was asked for, and no other run of the database has it.
+func (r Run) Key() string {
+	if r.ExecuteID != 0 {
+		return fmt.Sprintf("%d@%d", r.ExecuteID, r.FireTime.UnixMilli())
+	}
+	return fmt.Sprintf("r%d", cmp.Or(r.Origin, r.ID))
 }
 
 // Result is how a run ended.
@@ -56,19 +67,20 @@ type row struct {
 	FireTime  int64          `db:"FIRE_TIME"`
 	Attempt   int            `db:"ATTEMPT"`
 	Recovers  sql.NullInt64  `db:"RECOVERS"`
+	Origin    sql.NullInt64  `db:"ORIGIN"`
 	Fence     int64          `db:"FENCE"`
 	OptionRow
 }
 
 // runColumns need the run R, its job J and its schedule E.
-const runColumns = `R.ID, R.JOB_ID, R.EXECUTE_ID, J.JOB_CLASS, J.NAME AS JOB_NAME, E.NAME AS EXECUTE_NAME, ` + zoneColumn + `, R.FIRE_TIME, R.ATTEMPT, R.RECOVERS, R.FENCE, ` + runDataColumns + `,
+const runColumns = `R.ID, R.JOB_ID, R.EXECUTE_ID, J.JOB_CLASS, J.NAME AS JOB_NAME, E.NAME AS EXECUTE_NAME, ` + zoneColumn + `, R.FIRE_TIME, R.ATTEMPT, R.RECOVERS, R.ORIGIN, R.FENCE, ` + runDataColumns + `,
        COALESCE(LENGTH(R.JOB_DATA), 0) AS OWN_DATA,
-       ` + OptionColumns
+       ` + runOptionColumns
 
 func (r row) run(who node.Instance, zones *zones) Run {
 	return Run{
 		ID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID.Int64, Class: r.Class.String, Job: r.Job.String, Schedule: r.Schedule.String,
 		Data: r.Data, DataSize: r.DataSize, Options: r.Options(),
-		FireTime: zones.fireTime(r.FireTime, r.Zone), Attempt: r.Attempt, Recovers: r.Recovers.Int64, Fence: r.Fence, Instance: who.ID, ownData: r.OwnData,
+		FireTime: zones.fireTime(r.FireTime, r.Zone), Attempt: r.Attempt, Recovers: r.Recovers.Int64, Origin: r.Origin.Int64, Fence: r.Fence, Instance: who.ID, ownData: r.OwnData,
 	}
 }

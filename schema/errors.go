@@ -2,6 +2,7 @@ package schema
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -52,6 +53,12 @@ func RowFault(err error) bool {
 
 // Duplicate tells whether a row was refused because its key exists.
 func Duplicate(err error) bool { return isNumber(err, erDuplicateEntry) }
+
+// DuplicateKey tells whether a row was refused because it is in the unique key of a name.
+func DuplicateKey(err error, prefix Prefix, name string) bool {
+	e, ok := asServerError(err)
+	return ok && e.Number == erDuplicateEntry && strings.HasSuffix(strings.TrimRight(e.Message, "'"), prefix.SQL(name))
+}
 
 func alreadyThere(err error) bool {
 	return isNumber(err, erDuplicateColumn, erDuplicateKeyName, erDuplicateCheck, erDuplicateCheckMySQL)

@@ -170,7 +170,8 @@ happens within a second. The run ends when its handler returns.`,
 	}, &runChangeOptions{
 		global: g,
 		change: func(ctx context.Context, s stores, tx *sqlx.Tx, now time.Time, id int64) (int64, error) {
-			return 0, s.runs.Cancel(ctx, tx, now, id)
+			_, err := s.runs.Cancel(ctx, tx, now, id)
+			return 0, err
 		},
 		said: func(out io.Writer, r run.Record, _ int64) {
 			printf(out, "asked for run %d of job %s to be cancelled\n", r.ID, cell(r.Job()))

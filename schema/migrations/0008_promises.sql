@@ -17,18 +17,20 @@ ALTER TABLE QRTZ_EXECUTE
 
 -- ORIGIN is the first attempt of what this run is a further attempt of, NULL for a first attempt. RUN_KEY is a key that the program
 -- gave the run; KEY_LIVE is 1 while the run is PENDING or RUNNING, and NULL when it has ended, so that the unique key allows one live
--- run of a job with a key. RUN_TIMEOUT, ATTEMPTS and PRIORITY take the place of the job's where they are not NULL. CHECKPOINT is
--- what the handler has saved for the next attempt.
+-- run of a job with a key. With KEY_ONCE it stays 1 in the row of the last attempt, for as long as that is there. RUN_TIMEOUT,
+-- ATTEMPTS and PRIORITY take the place of the job's where they are not NULL. CHECKPOINT is what the handler has saved for the next
+-- attempt.
 ALTER TABLE QRTZ_RUN
   ADD COLUMN ORIGIN       BIGINT NULL,
   ADD COLUMN RUN_KEY      VARCHAR(190) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL,
   ADD COLUMN KEY_LIVE     TINYINT NULL,
+  ADD COLUMN KEY_ONCE     TINYINT NOT NULL DEFAULT 0,
   ADD COLUMN OVERLAP_SLOT INT NOT NULL DEFAULT 0,
   ADD COLUMN RUN_TIMEOUT  BIGINT NULL,
   ADD COLUMN ATTEMPTS     INT NULL,
   ADD COLUMN PRIORITY     TINYINT NULL,
   ADD COLUMN CHECKPOINT   TEXT NULL,
-  ADD KEY QRTZ_RUN_ORIGIN (ORIGIN),
+  ADD UNIQUE KEY QRTZ_RUN_ORIGIN (ORIGIN, ATTEMPT),
   ADD UNIQUE KEY QRTZ_RUN_KEY (RUN_KEY, JOB_ID, KEY_LIVE);
 
 -- Each run of a job of which some may go at a time has a slot of its own, from 0; the key is the job's id as before.
@@ -38,6 +40,7 @@ ALTER TABLE QRTZ_RUN
 
 ALTER TABLE QRTZ_RUN
   ADD CONSTRAINT QRTZ_RUN_KEY_LIVE CHECK (KEY_LIVE = 1),
+  ADD CONSTRAINT QRTZ_RUN_KEY_ONCE CHECK (KEY_ONCE IN (0, 1)),
   ADD CONSTRAINT QRTZ_RUN_OVERLAP_SLOT CHECK (OVERLAP_SLOT BETWEEN 0 AND 9999),
   ADD CONSTRAINT QRTZ_RUN_RUN_TIMEOUT CHECK (RUN_TIMEOUT BETWEEN 0 AND 3153600000000),
   ADD CONSTRAINT QRTZ_RUN_ATTEMPTS CHECK (ATTEMPTS >= 1),
