@@ -69,7 +69,9 @@ type Config struct {
 	NodeTimeout time.Duration
 
 	// DrainTimeout is how long Run waits for running handlers once its context has ended, before it cancels
-	// their contexts. Defaults to 30 seconds.
+	// their contexts. A process then takes up to 5 seconds more for its last results, and to leave.
+	// Both together must fit into the time after which its supervisor kills it, as Kubernetes does by default after 30 seconds.
+	// Defaults to 20 seconds.
 	DrainTimeout time.Duration
 
 	// Hooks are told what happens to runs. Defaults to none.
@@ -90,7 +92,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MisfireInterval, 15*time.Second)
 	setDefault(&c.MisfireAfter, 60*time.Second)
 	setDefault(&c.NodeTimeout, 22500*time.Millisecond)
-	setDefault(&c.DrainTimeout, 30*time.Second)
+	setDefault(&c.DrainTimeout, 20*time.Second)
 	if c.Logger == nil {
 		none := zerolog.Nop()
 		c.Logger = &none

@@ -34,7 +34,9 @@ var (
 	// has gone to another process. Others may recover the run; its result does not count.
 	ErrFenced = node.ErrFenced
 
-	// ErrDrained: Scheduler.Run was told to stop and has waited Config.DrainTimeout for the run.
+	// ErrDrained: Scheduler.Run was told to stop and has waited Config.DrainTimeout for the run. A handler that returns an
+	// error now has not failed: its run is LOST, and handed on to another node at once if its job has Recovery or more than one of
+	// Attempts. NoRetry makes it FAILED all the same.
 	ErrDrained = errors.New("the scheduler has stopped, and the run did not end within DrainTimeout")
 
 	// ErrTimedOut: the run has taken as long as Options.Timeout of its job.

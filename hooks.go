@@ -12,7 +12,7 @@ import (
 type Hooks struct {
 	Claimed  func(Event) // this process will start the run
 	Started  func(Event) // its handler has been called
-	Finished func(Event) // its handler has returned; State says how, RetryAt whether it is tried again
+	Finished func(Event) // its handler has returned; State says how (Lost: this node stopped before it had ended), RetryAt whether it is tried again
 	Skipped  func(Event) // fires that will not run: misfires, or an overlap rule left no room
 	Lost     func(Event) // a run whose node died; told on the node that put it on record
 
@@ -39,7 +39,7 @@ type Event struct {
 	Message   string    // the error or the reason
 	Count     int64     // how many fires it stands for; 1, but for Skipped and Stuck
 	StartedAt time.Time // for Started, Finished and Lost: when its handler was called; zero if a lost run does not say so
-	RetryAt   time.Time // when a failed run is tried again; zero for never
+	RetryAt   time.Time // when a run that failed, or was interrupted, is tried again; zero for never
 	At        time.Time // when it happened, by the cluster's clock
 }
 
@@ -52,7 +52,7 @@ const (
 	Running   = run.Running   // claimed by a node
 	Succeeded = run.Succeeded // the handler returned nil
 	Failed    = run.Failed    // the handler returned an error, or panicked
-	Lost      = run.Lost      // its node died
+	Lost      = run.Lost      // its node died, or stopped before it had ended
 	Cancelled = run.Cancelled // stopped on request
 	Skipped   = run.Skipped   // never run
 )

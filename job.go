@@ -37,8 +37,9 @@ const Unlimited = -1
 
 // Options are what a job asks of its runs. Zero values mean the defaults; Forever, NoBackoff and Unlimited say what zero cannot.
 type Options struct {
-	// Recovery has a run whose node died tried again on a live node: a new attempt, which Run.RecoveryOf tells from the
-	// first. Without it, the run just stays on record as LOST. Off by default, since the first may have done its work.
+	// Recovery has a run whose node died, or stopped before the run had ended, tried again on a live node: a new attempt, which
+	// Run.RecoveryOf tells from the first and which spends none of Attempts. Without it, the run just stays on record as LOST.
+	// Off by default, since the first may have done its work.
 	Recovery bool
 
 	// Overlap is what becomes of a fire while another run of the job lasts: OverlapAllow (the default), OverlapSkip
@@ -60,7 +61,8 @@ type Options struct {
 
 	// Attempts is how often a fire is tried, at most, when its handler fails or times out: 1 by default, or Unlimited. Before
 	// the second attempt passes Backoff (10 seconds by default, or NoBackoff), and twice as long before each further one, up to
-	// MaxBackoff (1 hour), give or take a fifth. See NoRetry and RetryAfter.
+	// MaxBackoff (1 hour), give or take a fifth. See NoRetry and RetryAfter. With more than 1, a run that was interrupted because
+	// its node stops (ErrDrained) is tried again at once, on another node, and that spends none.
 	Attempts            int
 	Backoff, MaxBackoff time.Duration
 

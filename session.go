@@ -237,29 +237,35 @@ func (s *session) result(a *active, cause, err error) run.Result {
 		return result
 	}
 	result.State, result.Message = run.Failed, said(err)
+	after, again := s.retryIn(a.run, err)
 	switch {
+	case errors.Is(cause, ErrDrained) && !final(err):
+		result = result.Interrupt(result.Message, now)
 	case errors.Is(cause, ErrCancelled):
 		result.State = run.Cancelled
 	case errors.Is(cause, ErrTimedOut):
 		result.Message = text.Clip(fmt.Sprintf("timed out after %s: %s", a.run.Options.Timeout, result.Message), run.MaxMessage)
 	}
-	if after, ok := s.retryIn(a.run, err); ok && result.State == run.Failed {
+	if again && result.State == run.Failed {
 		result.RetryAt = now.Add(after)
 	}
 	s.cfg.Logger.Warn().Int64("run", a.run.ID).Str("class", a.run.Class).Time("fire", a.run.FireTime).Int("attempt", a.run.Attempt).
-		Bool("retry", !result.RetryAt.IsZero()).Str("reason", text.Line(result.Message, maxReason)).Msg("run failed") // the stack of a panic is in QRTZ_RUN
+		Bool("retry", !result.RetryAt.IsZero()).Str("reason", text.Line(result.Message, maxReason)).Msg(outcome[result.State]) // the stack of a panic is in QRTZ_RUN
 	return result
 }
 
+// outcome is what the log says of a run whose handler returned an error.
+var outcome = map[run.State]string{run.Failed: "run failed", run.Cancelled: "run cancelled", run.Lost: "run interrupted, since this node stops"}
+
 // retryIn is after what time a failed run is to be tried again, if it is.
 func (s *session) retryIn(r run.Run, err error) (time.Duration, bool) {
-	if _, never := asError[*noRetryError](err); never || r.Attempt >= r.Options.Attempts {
+	if final(err) || r.Spent() >= r.Options.Attempts {
 		return 0, false
 	}
 	if after, ok := asError[*retryAfterError](err); ok {
 		return after.after, true
 	}
-	return s.pause(r.Options, r.Attempt), true
+	return s.pause(r.Options, r.Spent()), true
 }
 
 // pause is how long to wait after an attempt that failed. Only in a test is it exact.
@@ -268,4 +274,10 @@ func (s *session) pause(o run.Options, attempt int) time.Duration {
 		return o.Pause(attempt)
 	}
 	return o.RetryIn(attempt)
+}
+
+// final tells whether a handler wants no further attempt (NoRetry).
+func final(err error) bool {
+	_, never := asError[*noRetryError](err)
+	return never
 }

@@ -45,7 +45,7 @@ func TestStoppingWaitsForHandlersAndThenCancelsThem(t *testing.T) {
 	require.ErrorIs(t, <-cause, qrtz.ErrDrained)
 	states := `SELECT R.STATE FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID WHERE J.NAME = ?`
 	require.Equal(t, "SUCCEEDED", c.text(states, "short"))
-	require.Equal(t, "FAILED", c.text(states, "long"))
+	require.Equal(t, "LOST", c.text(states, "long"))
 	require.Equal(t, 1, c.count(`SELECT COUNT(*) FROM QRTZ_NODE WHERE INSTANCE IS NULL AND HEARTBEAT_AT IS NULL`), "it has left")
 }
 
@@ -314,4 +314,91 @@ func TestALockedRunHoldsUpNothingElse(t *testing.T) {
 		return c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE PROGRESS > 0 AND STATE = 'RUNNING'`) == 0
 	})
 	n.halt()
+}
+
+// interruptible registers a class whose handler waits until it is told to succeed, or its context ends.
+func interruptible(began chan<- *qrtz.Run, finish <-chan struct{}) func(*qrtz.Scheduler) {
+	return func(s *qrtz.Scheduler) {
+		qrtz.Handle(s, "long", func(ctx context.Context, run *qrtz.Run, _ struct{}) error {
+			began <- run
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-finish:
+				return nil
+			}
+		})
+	}
+}
+
+// An orderly stop is no worse than a crash: what it interrupts starts again, on another node and at once, whatever the job asks
+// for that lets it be tried again. No attempt is spent.
+func TestWhatAStopInterruptsIsHandedOnAtOnce(t *testing.T) {
+	for name, options := range map[string]qrtz.Options{
+		"with recovery":            {Recovery: true},
+		"with attempts":            {Attempts: 2, Backoff: time.Hour},
+		"with recovery, exclusive": {Recovery: true, Overlap: qrtz.OverlapQueue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			began, finish := make(chan *qrtz.Run, 10), make(chan struct{})
+			ends := make(chan qrtz.Event, 10)
+			cfg := patient("n1")
+			cfg.DrainTimeout = 100 * time.Millisecond
+			cfg.Hooks.Finished = func(e qrtz.Event) { ends <- e }
+			n1 := c.open(cfg, interruptible(began, finish))
+			require.NoError(t, n1.Declare(t.Context(), qrtz.Job{Name: "long", Options: options}))
+			_, err := n1.Enqueue(t.Context(), "long", nil)
+			require.NoError(t, err)
+			running := c.start(n1)
+			first := <-began
+			other := c.start(c.open(patient("n2"), interruptible(began, finish)))
+			c.eventually("n2 is there", 5*time.Second, func() bool {
+				return c.count(`SELECT COUNT(*) FROM QRTZ_NODE WHERE HOST_IP = 'n2' AND INSTANCE IS NOT NULL`) == 1
+			})
+			stopped := time.Now()
+			running.halt()
+			second := <-began
+			t.Logf("it began again %s after the stop", second.StartedAt.Sub(stopped).Round(time.Millisecond))
+			require.Less(t, second.StartedAt.Sub(stopped), 3*time.Second)
+			require.Equal(t, "n2", second.Node)
+			require.Equal(t, 2, second.Attempt)
+			require.Equal(t, first.ID, second.RecoveryOf)
+			e := <-ends
+			require.Equal(t, qrtz.Lost, e.State)
+			require.False(t, e.RetryAt.IsZero())
+			require.Equal(t, "interrupted: its node stopped before it had ended: context canceled", e.Message)
+			require.Equal(t, e.Message, c.text(`SELECT MESSAGE FROM QRTZ_RUN WHERE ID = ? AND STATE = 'LOST'`, first.ID))
+			close(finish)
+			c.eventually("it succeeds", 5*time.Second, func() bool {
+				return c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'SUCCEEDED' AND ID = ?`, second.ID) == 1
+			})
+			other.halt()
+			require.Equal(t, 2, c.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
+		})
+	}
+}
+
+// A handler that says so in its error has failed, although its node stops; one that has done its work has succeeded.
+func TestAStopLeavesAHandlerTheLastWord(t *testing.T) {
+	for state, returned := range map[string]error{"FAILED": qrtz.NoRetry(errors.New("closed")), "SUCCEEDED": nil} {
+		c := newCluster(t)
+		cfg := patient("n1")
+		cfg.DrainTimeout = 100 * time.Millisecond
+		began := make(chan struct{})
+		s := c.open(cfg, func(s *qrtz.Scheduler) {
+			qrtz.Handle(s, "long", func(ctx context.Context, _ *qrtz.Run, _ struct{}) error {
+				close(began)
+				<-ctx.Done()
+				return returned
+			})
+		})
+		require.NoError(t, s.Declare(t.Context(), qrtz.Job{Name: "long", Options: qrtz.Options{Recovery: true, Attempts: 3}}))
+		_, err := s.Enqueue(t.Context(), "long", nil)
+		require.NoError(t, err)
+		n := c.start(s)
+		<-began
+		n.halt()
+		require.Equal(t, state, c.text(`SELECT GROUP_CONCAT(STATE) FROM QRTZ_RUN`))
+	}
 }

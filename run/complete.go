@@ -206,9 +206,11 @@ const heldSQL = `R.STATE = 'RUNNING' AND R.INSTANCE = V.HOLDER AND R.FENCE = V.C
 // would wait for every row that another transaction has locked.
 const runByID = `QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID`
 
+// A run that was to be cancelled when its node stopped is CANCELLED.
 const finishSQL = `
 UPDATE %s V STRAIGHT_JOIN ` + runByID + `
-   SET R.STATE = V.STATE1, R.STARTED_AT = V.STARTED, R.FINISHED_AT = V.FINISHED, R.MESSAGE = V.MESSAGE1, R.PROGRESS = V.PERCENT,
+   SET R.STATE = IF(V.STATE1 = 'LOST' AND R.CANCEL_AT IS NOT NULL, 'CANCELLED', V.STATE1),
+       R.STARTED_AT = V.STARTED, R.FINISHED_AT = V.FINISHED, R.MESSAGE = V.MESSAGE1, R.PROGRESS = V.PERCENT,
        R.OVERLAP_KEY = NULL, ` + releaseKeySQL + `
  WHERE ` + heldSQL
 
@@ -254,8 +256,8 @@ const (
 
 	// A run whose job is gone gets no further attempt, since no node could claim it.
 	retrySQL = `
-INSERT INTO QRTZ_RUN (` + attemptColumns + `, AVAILABLE_AT, RECOVERIES)
-SELECT ` + attemptValues + keyPassed + `, V.AVAILABLE, R.RECOVERIES
+INSERT INTO QRTZ_RUN (` + attemptColumns + `, AVAILABLE_AT, RECOVERS, RECOVERIES)
+SELECT ` + attemptValues + keyPassed + `, V.AVAILABLE, IF(V.RECOVERY, R.ID, NULL), R.RECOVERIES + V.RECOVERY
   FROM %s V JOIN QRTZ_RUN R ON R.ID = V.ID JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
  WHERE ` + heldSQL + ` AND ` + followedSQL + keepAttemptSQL
 )
@@ -263,10 +265,10 @@ SELECT ` + attemptValues + keyPassed + `, V.AVAILABLE, R.RECOVERIES
 // endAndRetry writes results and the attempts that follow them in one transaction: neither a lost nor a second attempt. What one
 // that committed unnoticed has done is not done again, for the runs are no longer RUNNING.
 func (s *Store) endAndRetry(ctx context.Context, results []Result) (done int, err error) {
-	next, ids := make([]any, 0, 4*len(results)), make([]int64, 0, len(results))
+	next, ids := make([]any, 0, 5*len(results)), make([]int64, 0, len(results))
 	var keep, drop []Result
 	for _, r := range results {
-		next, ids = append(next, r.Run.ID, r.Run.Instance, r.Run.Fence, r.RetryAt.UnixMilli()), append(ids, r.Run.ID)
+		next, ids = append(next, r.Run.ID, r.Run.Instance, r.Run.Fence, r.RetryAt.UnixMilli(), r.Recovery), append(ids, r.Run.ID)
 		if r.Run.Options.keeps(r.State) {
 			keep = append(keep, r)
 		} else {
@@ -284,7 +286,7 @@ func (s *Store) endAndRetry(ctx context.Context, results []Result) (done int, er
 		p.Select(count, fmt.Sprintf(lockHeldSQL, table), args...)
 		p.Exec(fmt.Sprintf(keysToRetrySQL, table), args...)
 		p.Exec(passKeysSQL, ids)
-		table, args = schema.Values(next, "ID", "HOLDER", "CLAIM", "AVAILABLE")
+		table, args = schema.Values(next, "ID", "HOLDER", "CLAIM", "AVAILABLE", "RECOVERY")
 		p.Exec(fmt.Sprintf(retrySQL, table), args...)
 		if len(keep) > 0 {
 			query, args := s.finish(keep)

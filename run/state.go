@@ -9,7 +9,7 @@ const (
 	Running   State = "RUNNING"   // claimed by an instance, which alone may write its result
 	Succeeded State = "SUCCEEDED" // the handler returned nil
 	Failed    State = "FAILED"    // the handler returned an error, or panicked
-	Lost      State = "LOST"      // its node died
+	Lost      State = "LOST"      // its node died, or stopped before it had ended
 	Cancelled State = "CANCELLED" // stopped on request
 	Skipped   State = "SKIPPED"   // a recorded misfire
 )

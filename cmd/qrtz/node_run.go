@@ -55,7 +55,7 @@ func (o *nodeRunOptions) flags(f *pflag.FlagSet) {
 	f.DurationVar(&o.cfg.MisfireInterval, "misfire-interval", 0, "how often one node makes a pass of the misfire handler (default 15s)")
 	f.DurationVar(&o.cfg.MisfireAfter, "misfire-after", 0, "how late a fire is a misfire (default 1m)")
 	f.DurationVar(&o.cfg.NodeTimeout, "node-timeout", 0, "how long a node may send no heartbeat until it is dead (default 22.5s)")
-	f.DurationVar(&o.cfg.DrainTimeout, "drain", 0, "how long running jobs may continue when the node stops (default 30s)")
+	f.DurationVar(&o.cfg.DrainTimeout, "drain", 0, "how long running jobs may continue when the node stops (default 20s)")
 	f.BoolVar(&o.allowShell, "allow-shell", false, "also run class shell: commands that jobs give")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn, error or disabled")
 	f.DurationVar(&o.clockSkew, "clock-skew", 0, "pretend that this machine's clock is wrong by this much")
