@@ -193,7 +193,7 @@ func TestTheStartOfAnExclusiveRunThatGotNoAnswerIsHandedBack(t *testing.T) {
 
 func TestExclusiveJobsNeverOverlap(t *testing.T) {
 	f := newTables(t)
-	overlaps, started, conflicts := raceExclusive(t, f, 200, 4)
+	overlaps, started, conflicts := raceExclusive(t, f, 200, 4, 0)
 	require.Zero(t, overlaps)
 	require.Greater(t, started, 200)
 	t.Logf("%d runs; %d deadlocks and lock wait timeouts, all resolved", started, conflicts)
@@ -206,18 +206,37 @@ func TestExclusiveJobsNeverOverlap(t *testing.T) {
 func TestExclusiveJobsOverlapWithoutTheKey(t *testing.T) {
 	f := newTables(t)
 	f.Exec(`ALTER TABLE QRTZ_RUN DROP KEY QRTZ_RUN_OVERLAP`)
-	overlaps, _, _ := raceExclusive(t, f, 40, 4)
+	overlaps, _, _ := raceExclusive(t, f, 40, 4, 0)
 	require.NotZero(t, overlaps)
 }
 
-// raceExclusive has eight instances race for the fires of many exclusive jobs, and finish what they get. It returns how
-// often a job had two runs at once, as the winners saw it, and the conflicts the server reported.
-func raceExclusive(t *testing.T, f *tables, jobs, rounds int) (overlaps, started int, conflicts int64) {
+func TestNoMoreRunsOfAJobGoThanMayAtATime(t *testing.T) {
+	f := newTables(t)
+	overlaps, started, conflicts := raceExclusive(t, f, 60, 8, 2)
+	require.Zero(t, overlaps)
+	require.Greater(t, started, 60)
+	t.Logf("%d runs; %d deadlocks and lock wait timeouts, all resolved", started, conflicts)
+	require.Zero(t, f.Count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE OVERLAP_KEY IS NOT NULL`))
+	require.NotZero(t, f.Count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE OVERLAP_SLOT = 1`))
+	require.Zero(t, f.Count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE OVERLAP_SLOT > 1`))
+}
+
+func TestMoreRunsOfAJobGoWithoutTheKey(t *testing.T) {
+	f := newTables(t)
+	f.Exec(`ALTER TABLE QRTZ_RUN DROP KEY QRTZ_RUN_OVERLAP`)
+	overlaps, _, _ := raceExclusive(t, f, 10, 8, 2)
+	require.NotZero(t, overlaps)
+}
+
+// raceExclusive has eight instances race for the fires of many jobs of which only most runs may go at a time, or one if that is
+// 0, and finish what they get. It returns how often a job had more, as the winners saw it, and the conflicts the server reported.
+func raceExclusive(t *testing.T, f *tables, jobs, rounds, most int) (overlaps, started int, conflicts int64) {
 	t.Helper()
 	db, faults := f.OpenWithFaults()
 	store := newStore(db)
 	for i := range jobs {
-		job, _ := f.exclusive([]string{"SKIP", "QUEUE"}[i%2], 2)
+		job, _ := f.exclusive([]string{"SKIP", "QUEUE", "ALLOW"}[i%(2+min(most, 1))], 2)
+		f.Exec(`UPDATE QRTZ_JOB SET MAX_RUNNING = ? WHERE ID = ?`, most, job)
 		for range 3 { // four schedules each, so that no row of QRTZ_EXECUTE decides the race
 			f.AddTo(job)
 		}
@@ -256,7 +275,7 @@ func raceExclusive(t *testing.T, f *tables, jobs, rounds int) (overlaps, started
 				mu.Lock()
 				for _, r := range append(won.Runs, waited.Runs...) {
 					started++
-					if running[r.JobID]++; running[r.JobID] > 1 {
+					if running[r.JobID]++; running[r.JobID] > max(most, 1) {
 						overlaps++
 					}
 					results = append(results, run.Result{Run: r, State: run.Succeeded, Started: at(1), Finished: at(2)})

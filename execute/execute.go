@@ -20,7 +20,7 @@ type Execute struct {
 	Schedule     Schedule
 	Problem      error        // why Schedule cannot be used; nil if it can
 	Fired        int64        // how many fires are behind it, run or recorded as skipped
-	Exclusive    bool         // only one run of its job may go at a time
+	Exclusive    bool         // only some runs of its job may go at a time
 	Priority     run.Priority // of its job
 	Prev         time.Time    // the latest fire behind it, in the schedule's zone; zero if there is none
 	Next         time.Time    // the next fire, in the schedule's zone; zero if not yet computed, or none

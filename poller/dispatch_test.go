@@ -340,7 +340,7 @@ func TestAClassAtItsLimitHoldsUpNoOther(t *testing.T) {
 		b.start()
 		rest(11500*time.Millisecond + time.Microsecond)
 		require.Len(b.t, b.ran("mail"), 2)
-		require.Len(b.t, b.ran("tick"), 101, "what is due behind it goes on")
+		require.Len(b.t, b.ran("tick"), 101, "what is due behind it continues")
 		require.LessOrEqual(b.t, b.calls("Claim"), 110, "what has no room is not tried")
 		letGo <- struct{}{}
 		rest(time.Microsecond)

@@ -59,7 +59,7 @@ func TestSlowClassesLeaveAShareOfThePool(t *testing.T) {
 		p := pool.New(8)
 		defer drain(p)
 		p.Limit([]string{"report", "export", "tick"}, nil, 0)
-		assert.Equal(t, 7, last(p, "report", 8, 4*time.Second), "nobody knows yet how long it takes")
+		assert.Equal(t, 7, last(p, "report", 8, 4*time.Second), "how long it takes is not known yet")
 		assert.Equal(t, 1, last(p, "tick", 1, time.Millisecond), "one of a class that has not run yet")
 		rest(time.Second)
 		assert.Zero(t, last(p, "report", 1, time.Minute), "it is slow: one of those under way has lasted a second")

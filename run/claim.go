@@ -21,13 +21,11 @@ import (
 // A run names its app, and so does its job. Where the two contradict each other it runs nowhere. The placeholders: the app,
 // the classes, the app, AVAILABLE_AT from and until, now, the AVAILABLE_AT and the ID after which to continue, how many.
 const pendingSQL = `
-SELECT R.ID, R.JOB_ID, R.EXECUTE_ID, R.AVAILABLE_AT, R.FENCE, J.JOB_CLASS, J.OVERLAP <> 'ALLOW' AS EXCLUSIVE, R.CANCEL_AT IS NOT NULL AS CANCELLED
+SELECT R.ID, R.JOB_ID, R.EXECUTE_ID, R.AVAILABLE_AT, R.FENCE, J.JOB_CLASS, ` + slotsSQL + ` AS SLOTS, R.CANCEL_AT IS NOT NULL AS CANCELLED
   FROM QRTZ_RUN R STRAIGHT_JOIN QRTZ_JOB J ON J.ID = R.JOB_ID AND J.APPLICATION = ? AND J.JOB_CLASS IN (?)
  WHERE R.APPLICATION = ? AND R.STATE = 'PENDING' AND R.AVAILABLE_AT BETWEEN ? AND ? AND R.FIRE_TIME <= ?
    AND (R.AVAILABLE_AT > ? OR R.ID > ?)
  ORDER BY R.AVAILABLE_AT, R.ID LIMIT ?`
-
-const busyJobsSQL = `SELECT OVERLAP_KEY FROM QRTZ_RUN WHERE OVERLAP_KEY IN (?)`
 
 const (
 	pendingPage  = 1000 // rows that one look reads at a time
@@ -41,7 +39,8 @@ type PendingRun struct {
 	Class       string
 	AvailableAt time.Time
 
-	exclusive bool // only one run of its job may go at a time
+	slots     int  // how many runs of its job may go at a time; 0 for any number
+	slot      int  // that it is to have, if only some may
 	cancelled bool // it is to be ended, not started
 	execute   sql.NullInt64
 	fence     int64 // as it was read
@@ -56,18 +55,18 @@ type pendingRow struct {
 	AvailableAt int64         `db:"AVAILABLE_AT"`
 	Fence       int64         `db:"FENCE"`
 	Class       string        `db:"JOB_CLASS"`
-	Exclusive   bool          `db:"EXCLUSIVE"`
+	Slots       int           `db:"SLOTS"`
 	Cancelled   bool          `db:"CANCELLED"`
 }
 
 // Pending reads the PENDING runs of the given classes that are available and due at now, the oldest first, at most
-// limit. Of a job of which only one run may go at a time it reads the first in line, if none goes: however long such a
-// queue is, it hides no other job's runs.
+// limit. Of a job of which only some runs may go at a time it reads as many as may start beside those that go, the first in
+// line: however long such a queue is, it hides no other job's runs.
 func (s *Store) Pending(ctx context.Context, classes []string, now time.Time, limit int) (found []PendingRun, err error) {
 	if len(classes) == 0 {
 		return nil, nil
 	}
-	seen := map[int64]bool{} // exclusive jobs
+	open := places{store: s, limit: limit}
 	from, after := int64(math.MinInt64), int64(math.MinInt64)
 	for range pendingPages {
 		var page []pendingRow
@@ -76,13 +75,11 @@ func (s *Store) Pending(ctx context.Context, classes []string, now time.Time, li
 		}
 		var heads []PendingRun
 		for _, r := range page {
-			if r.Exclusive && seen[r.JobID] || !slices.Contains(classes, r.Class) {
-				continue // behind another of its job, or of a class whose name differs in case
+			if slices.Contains(classes, r.Class) { // not a class whose name differs in case
+				heads = append(heads, r.run())
 			}
-			seen[r.JobID] = r.Exclusive
-			heads = append(heads, r.run())
 		}
-		heads, err := s.withoutBusy(ctx, heads)
+		heads, err := open.give(ctx, heads)
 		if err != nil {
 			return nil, fmt.Errorf("read pending runs: %w", err)
 		}
@@ -97,26 +94,8 @@ func (s *Store) Pending(ctx context.Context, classes []string, now time.Time, li
 func (r pendingRow) run() PendingRun {
 	return PendingRun{
 		ID: r.ID, JobID: r.JobID, Class: r.Class, AvailableAt: time.UnixMilli(r.AvailableAt).UTC(),
-		exclusive: r.Exclusive, cancelled: r.Cancelled, execute: r.ExecuteID, fence: r.Fence,
+		slots: r.Slots, cancelled: r.Cancelled, execute: r.ExecuteID, fence: r.Fence,
 	}
-}
-
-// withoutBusy leaves out runs that have to wait for another of their job.
-func (s *Store) withoutBusy(ctx context.Context, runs []PendingRun) ([]PendingRun, error) {
-	var jobs []int64
-	for _, r := range runs {
-		if r.exclusive {
-			jobs = append(jobs, r.JobID)
-		}
-	}
-	if len(jobs) == 0 {
-		return runs, nil
-	}
-	var busy []int64
-	if err := s.db.Select(ctx, &busy, busyJobsSQL, jobs); err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(runs, func(r PendingRun) bool { return r.exclusive && !r.cancelled && slices.Contains(busy, r.JobID) }), nil
 }
 
 const (
@@ -144,11 +123,11 @@ UPDATE IGNORE ` + pendingTargetSQL + `
   STRAIGHT_JOIN QRTZ_EXECUTE E FORCE INDEX (PRIMARY) ON E.ID = R.EXECUTE_ID
    SET E.FENCE = LEAST(GREATEST(E.FENCE, R.FENCE), 8999999999999999999) + 1, E.CHANGED_AT = E.CHANGED_AT` + pendingGuardSQL
 
-	// IGNORE leaves out a run whose overlap key another run of its job has.
+	// IGNORE leaves out a run whose slot another run of its job has.
 	claimPendingSQL = `
 UPDATE IGNORE ` + pendingTargetSQL + `
   LEFT JOIN QRTZ_EXECUTE E FORCE INDEX (PRIMARY) ON E.ID = R.EXECUTE_ID
-   SET R.STATE = 'RUNNING', R.OVERLAP_KEY = V.KEY1, R.HOST_IP = ?, R.INSTANCE = ?, R.CLAIM_TOKEN = ?, R.CLAIMED_AT = ` + schema.NowMillisSQL + `,
+   SET R.STATE = 'RUNNING', R.OVERLAP_KEY = V.KEY1, R.OVERLAP_SLOT = V.SLOT, R.HOST_IP = ?, R.INSTANCE = ?, R.CLAIM_TOKEN = ?, R.CLAIMED_AT = ` + schema.NowMillisSQL + `,
        R.FENCE = GREATEST(LEAST(R.FENCE, 8999999999999999999) + 1, COALESCE(E.FENCE, 0)),
        R.FIRE_TIME = IF(R.FIRE_TIME < 1, ` + schema.NowMillisSQL + `, R.FIRE_TIME),
        R.AVAILABLE_AT = IF(R.AVAILABLE_AT < 1, ` + schema.NowMillisSQL + `, R.AVAILABLE_AT)` + pendingGuardSQL
@@ -181,7 +160,7 @@ func (c *Claimed) add(more Claimed) {
 }
 
 // ClaimPending wins the pending runs it can. As with execute.Store.Claim, what others won, hold locked or have changed is
-// missing from the result. So is a run that must be the only one of its job while another goes. Those with a CANCEL_AT end
+// missing from the result. So is a run of which only some of its job may go at a time, if another has got its slot. Those with a CANCEL_AT end
 // as CANCELLED. What takes longer than claimFor is left for the next claim.
 func (s *Store) ClaimPending(ctx context.Context, who node.Instance, runs []PendingRun) (all Claimed, err error) {
 	if err := s.dropCancelled(ctx, runs); err != nil {
@@ -248,17 +227,17 @@ func (s *Store) dropCancelled(ctx context.Context, runs []PendingRun) error {
 }
 
 func (s *Store) claimPendingPacket(ctx context.Context, who node.Instance, runs []PendingRun) (claimed Claimed, err error) {
-	ids, rows := make([]int64, len(runs)), make([]any, 0, 3*len(runs))
+	ids, rows := make([]int64, len(runs)), make([]any, 0, 4*len(runs))
 	executes := []int64{0} // IN () is no SQL
 	for i, r := range runs {
 		ids[i] = r.ID
-		rows = append(rows, r.ID, r.fence, sql.NullInt64{Int64: r.JobID, Valid: r.exclusive})
+		rows = append(rows, r.ID, r.fence, sql.NullInt64{Int64: r.JobID, Valid: r.slots > 0}, r.slot)
 		if r.execute.Valid {
 			executes = append(executes, r.execute.Int64)
 		}
 	}
 	slices.Sort(executes)
-	table, args := schema.Values(rows, "ID", "FENCE0", "KEY1")
+	table, args := schema.Values(rows, "ID", "FENCE0", "KEY1", "SLOT")
 	guard := []any{s.app, who.NodeID, who.ID}
 	err = s.db.InPacket(ctx, func(p *schema.Packet) error {
 		claimed = Claimed{Clock: schema.ClockReading{Sent: time.Now()}}

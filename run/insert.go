@@ -37,10 +37,10 @@ type Fires struct {
 }
 
 // writesRowSQL tells whether a run of a job has a row while it goes, as its options say; without a job it has.
-const writesRowSQL = `(J.ID IS NULL OR J.HISTORY <> 'NONE' OR J.OVERLAP <> 'ALLOW' OR J.RECOVERY <> 0 OR J.ATTEMPTS > 1)`
+const writesRowSQL = `(J.ID IS NULL OR J.HISTORY <> 'NONE' OR ` + LimitedSQL + ` OR J.RECOVERY <> 0 OR J.ATTEMPTS > 1)`
 
-// exclusiveSQL tells whether only one run of a job may go at a time. Such a run begins as PENDING, also for the node that claims it.
-const exclusiveSQL = `COALESCE(J.OVERLAP <> 'ALLOW', 0)`
+// exclusiveSQL tells whether only some runs of a job may go at a time. Such a run begins as PENDING, also for the node that claims it.
+const exclusiveSQL = `COALESCE(` + LimitedSQL + `, 0)`
 
 // insertMovedSQL inserts the rows of the executes that carry our token. Its placeholders: the app, the node's id, its
 // instance, the token, then those of the rows.

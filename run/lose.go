@@ -18,13 +18,14 @@ import (
 const maxRecoveries = 5
 
 const (
-	keyPage  = 1000 // runs with an overlap key looked at by one statement: one for each exclusive job that has a run going
+	keyPage  = 1000 // runs with an overlap key looked at by one statement: one for each run of a limited job
 	keyPages = 5    // of one pass
 )
 
 const (
 	keysSQL = `
-SELECT ID, OVERLAP_KEY, APPLICATION = ? AND STATE <> 'RUNNING' AS STALE FROM QRTZ_RUN WHERE OVERLAP_KEY > ? ORDER BY OVERLAP_KEY LIMIT ?`
+SELECT ID, OVERLAP_KEY, OVERLAP_SLOT, APPLICATION = ? AND STATE <> 'RUNNING' AS STALE FROM QRTZ_RUN
+ WHERE OVERLAP_KEY >= ? AND (OVERLAP_KEY > ? OR OVERLAP_SLOT > ?) ORDER BY OVERLAP_KEY, OVERLAP_SLOT LIMIT ?`
 
 	freeKeysSQL = `UPDATE %s V STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = V.ID SET R.OVERLAP_KEY = NULL WHERE R.STATE <> 'RUNNING'`
 )
@@ -38,8 +39,14 @@ func (s *Store) FreeOverlapKeys(ctx context.Context) error {
 	return nil
 }
 
+// keyCursor is where a walk through the overlap keys has come to.
+type keyCursor struct {
+	key  int64
+	slot int
+}
+
 func (s *Store) freeKeys(ctx context.Context) error {
-	after := int64(math.MinInt64)
+	after := keyCursor{math.MinInt64, 0}
 	if s.keysTo != nil {
 		after = *s.keysTo
 	}
@@ -49,9 +56,10 @@ func (s *Store) freeKeys(ctx context.Context) error {
 		var page []struct {
 			ID    int64 `db:"ID"`
 			Key   int64 `db:"OVERLAP_KEY"`
+			Slot  int   `db:"OVERLAP_SLOT"`
 			Stale bool  `db:"STALE"`
 		}
-		if err := s.db.Select(ctx, &page, keysSQL, s.app, after, keyPage); err != nil {
+		if err := s.db.Select(ctx, &page, keysSQL, s.app, after.key, after.key, after.slot, keyPage); err != nil {
 			return err
 		}
 		for _, r := range page {
@@ -62,7 +70,7 @@ func (s *Store) freeKeys(ctx context.Context) error {
 		if len(page) < keyPage {
 			break
 		}
-		after = page[len(page)-1].Key
+		after = keyCursor{page[len(page)-1].Key, page[len(page)-1].Slot}
 		s.keysTo = &after
 	}
 	slices.Sort(stale)

@@ -17,7 +17,7 @@ type Store struct {
 	weighing atomic.Int64 // how many runs' data is measured by one statement; 0: as many as at first
 	cleaned  cleanedTo    // how far CleanHistory has come, which alone uses it
 	stuckTo  *cursor      // how far StuckRuns has come; nil: it begins again
-	keysTo   *int64       // how far FreeOverlapKeys has come, likewise
+	keysTo   *keyCursor   // how far FreeOverlapKeys has come, likewise
 	zones    zones
 }
 

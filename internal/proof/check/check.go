@@ -110,7 +110,7 @@ type audit struct {
 	upTo   map[fireKey]int          // the highest attempt at each fire by that account
 	kept   map[int64]bool           // the executes that the account mentions
 	lossy  map[int64]bool           // the executes, and whether they have runs of which no row is kept
-	spans  map[lane][]span          // what ran when, of jobs that let only one run go at a time
+	spans  map[lane][]span          // what ran when, of jobs that let only some runs go at a time
 	late   []time.Duration
 }
 

@@ -23,28 +23,30 @@ type span struct {
 	start, end time.Time
 }
 
-// lane is a job that lets only one run go at a time, by the runs on record or by the handlers' accounts of the same runs.
+// lane is a job that lets only some runs go at a time, by the runs on record or by the handlers' accounts of the same runs.
 type lane struct {
 	job      int64
+	slots    int // how many may go
 	accounts bool
 }
 
 const spansSQL = `
-SELECT R.ID, R.JOB_ID, COALESCE(R.EXECUTE_ID, 0) AS EXECUTE_ID, R.FIRE_TIME, R.STATE,
+SELECT R.ID, R.JOB_ID, GREATEST(J.MAX_RUNNING, 1) AS SLOTS, COALESCE(R.EXECUTE_ID, 0) AS EXECUTE_ID, R.FIRE_TIME, R.STATE,
        GREATEST(R.STARTED_AT, COALESCE(R.CLAIMED_AT, 0)) AS STARTED_AT, R.FINISHED_AT
   FROM QRTZ_JOB J JOIN QRTZ_RUN R ON R.JOB_ID = J.ID
- WHERE J.APPLICATION = ? AND J.OVERLAP <> 'ALLOW' AND R.STARTED_AT <= ?
+ WHERE J.APPLICATION = ? AND (J.OVERLAP <> 'ALLOW' OR J.MAX_RUNNING > 0) AND R.STARTED_AT <= ?
    AND (R.FINISHED_AT >= ? OR R.FINISHED_AT IS NULL AND R.STATE = 'RUNNING')`
 
 // A node's clock runs behind the database's by as much as answers are delayed. What it says of a start is not taken for
 // earlier than the claim, whose time is the database's.
 
-// readSpans reads when the runs went of the jobs that let only one go at a time, by their present rule. Of a run that
+// readSpans reads when the runs went of the jobs that let only some go at a time, by their present rule. Of a run that
 // has not started by its row, or has not ended by its handler's account, nothing is known.
 func (a *audit) readSpans(ctx context.Context, tx *sqlx.Tx, executes []executeRow, starts []Start) error {
 	var rows []struct {
 		ID         int64         `db:"ID"`
 		JobID      int64         `db:"JOB_ID"`
+		Slots      int           `db:"SLOTS"`
 		ExecuteID  int64         `db:"EXECUTE_ID"`
 		FireTime   int64         `db:"FIRE_TIME"`
 		State      string        `db:"STATE"`
@@ -63,7 +65,7 @@ func (a *audit) readSpans(ctx context.Context, tx *sqlx.Tx, executes []executeRo
 		if r.FinishedAt.Valid {
 			one.end = time.UnixMilli(r.FinishedAt.Int64)
 		}
-		of := lane{job: r.JobID}
+		of := lane{job: r.JobID, slots: r.Slots}
 		a.spans[of] = append(a.spans[of], one)
 	}
 	a.addAccounts(executes, starts)
@@ -72,14 +74,14 @@ func (a *audit) readSpans(ctx context.Context, tx *sqlx.Tx, executes []executeRo
 
 // addAccounts adds what the handlers' own accounts say.
 func (a *audit) addAccounts(executes []executeRow, starts []Start) {
-	jobs := map[int64]int64{} // of executes whose job is exclusive
+	jobs := map[int64]lane{} // of executes whose job lets only some go at a time
 	for _, e := range executes {
-		if e.Overlap != allow {
-			jobs[e.ID] = e.JobID
+		if e.limited() {
+			jobs[e.ID] = lane{e.JobID, max(e.MaxRunning, 1), true}
 		}
 	}
 	for _, s := range starts {
-		job, ok := jobs[s.ExecuteID]
+		of, ok := jobs[s.ExecuteID]
 		if !ok || s.FinishedAt.IsZero() {
 			continue
 		}
@@ -87,27 +89,28 @@ func (a *audit) addAccounts(executes []executeRow, starts []Start) {
 			execute: s.ExecuteID, fire: s.FireTime, start: s.StartedAt, end: s.FinishedAt,
 			what: fmt.Sprintf("by their own account: attempt %d on node %q", max(s.Attempt, 1), s.Node),
 		}
-		of := lane{job, true}
 		a.spans[of] = append(a.spans[of], one)
 	}
 }
 
-// judgeOverlaps reports each run that began while an earlier one of its job still went.
+// judgeOverlaps reports each run that began while as many earlier ones of its job still went as may go at a time.
 func (a *audit) judgeOverlaps() {
-	for _, spans := range a.spans {
+	for of, spans := range a.spans {
 		slices.SortFunc(spans, func(a, b span) int {
 			return cmp.Or(a.start.Compare(b.start), a.end.Compare(b.end), cmp.Compare(a.what, b.what))
 		})
-		longest := 0 // the one that ends last, so far
-		for i := 1; i < len(spans); i++ {
-			one, other := spans[i], spans[longest]
-			if shared := earlier(one.end, other.end).Sub(one.start); shared > clockError {
-				a.report.add(overlap, one.execute, one.fire, "%s began at %s, while %s of fire %s ran until %s",
-					one.what, clock(one.start), other.what, clock(other.fire), clock(other.end))
+		var longest []span // as many as may go, of those so far: the ones that end last, the last first
+		for _, one := range spans {
+			if len(longest) == of.slots {
+				other := longest[of.slots-1]
+				if shared := earlier(one.end, other.end).Sub(one.start); shared > clockError {
+					a.report.add(overlap, one.execute, one.fire, "%s began at %s, while %s of fire %s ran until %s (of %d that may go)",
+						one.what, clock(one.start), other.what, clock(other.fire), clock(other.end), of.slots)
+				}
 			}
-			if one.end.After(other.end) {
-				longest = i
-			}
+			longest = append(longest, one)
+			slices.SortStableFunc(longest, func(a, b span) int { return b.end.Compare(a.end) })
+			longest = longest[:min(len(longest), of.slots)]
 		}
 	}
 }

@@ -29,7 +29,7 @@ type Report struct {
 	Early   int // starts before their time
 	NoNode  int // runs of a node without a row
 	NoRun   int // starts of handlers without a run on record
-	Overlap int // pairs of runs that went at the same time, of a job whose OVERLAP is SKIP or QUEUE
+	Overlap int // runs that went beside as many of their job as may go at a time (OVERLAP, MAX_RUNNING)
 
 	Unscheduled int // runs of no fire of the schedule as it is stored; asked for, for example
 	Unreadable  int // executes whose schedule cannot be read, and so not be checked

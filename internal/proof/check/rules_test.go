@@ -125,24 +125,36 @@ func TestCancelledRunsAreCounted(t *testing.T) {
 func TestOverlapsAreFound(t *testing.T) {
 	for _, c := range []struct {
 		name, set, rule string
-		want            int
+		most, want      int
 	}{
-		{"one after the other", `FIRE_COUNT = 1`, "QUEUE", 0},
-		{"one goes into the next", `FINISHED_AT = FIRE_TIME + 1500`, "QUEUE", 1},
-		{"one goes over all that follow", `FINISHED_AT = FIRE_TIME + 60000`, "SKIP", 3},
-		{"as it may", `FINISHED_AT = FIRE_TIME + 1500`, "ALLOW", 0},
-		{"by less than clocks are good for", `FINISHED_AT = FIRE_TIME + 1008`, "SKIP", 0},
-		{"it still runs", `STATE = 'RUNNING', FINISHED_AT = NULL`, "SKIP", 3},
+		{"one after the other", `FIRE_COUNT = 1`, "QUEUE", 0, 0},
+		{"one goes into the next", `FINISHED_AT = FIRE_TIME + 1500`, "QUEUE", 0, 1},
+		{"one goes over all that follow", `FINISHED_AT = FIRE_TIME + 60000`, "SKIP", 0, 3},
+		{"as it may", `FINISHED_AT = FIRE_TIME + 1500`, "ALLOW", 0, 0},
+		{"by less than clocks are good for", `FINISHED_AT = FIRE_TIME + 1008`, "SKIP", 0, 0},
+		{"it still runs", `STATE = 'RUNNING', FINISHED_AT = NULL`, "SKIP", 0, 3},
+		{"two may go, and one goes over all that follow", `FINISHED_AT = FIRE_TIME + 60000`, "SKIP", 2, 0},
+		{"more than one may not", `FINISHED_AT = FIRE_TIME + 60000`, "ALLOW", 1, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
-			w.exec(`UPDATE QRTZ_JOB SET OVERLAP = ?`, c.rule)
+			w.exec(`UPDATE QRTZ_JOB SET OVERLAP = ?, MAX_RUNNING = ?`, c.rule, c.most)
 			w.exec(`UPDATE QRTZ_RUN SET FINISHED_AT = FIRE_TIME + 500`)
 			w.exec(`UPDATE QRTZ_RUN SET `+c.set+` WHERE FIRE_TIME = ?`, at(1))
 			r := w.check()
 			assert.Equal(t, c.want, r.Overlap)
 			assert.Equal(t, c.want == 0, r.Ok())
 		})
+	}
+}
+
+// Each run lasts two and a half seconds, and one begins each second: three go at a time.
+func TestMoreRunsThanMayGoAreFound(t *testing.T) {
+	w := newWorld(t)
+	w.exec(`UPDATE QRTZ_RUN SET FINISHED_AT = FIRE_TIME + 2500`)
+	for most, want := range map[int]int{1: 4, 2: 3, 3: 0} {
+		w.exec(`UPDATE QRTZ_JOB SET MAX_RUNNING = ?`, most)
+		assert.Equal(t, want, w.check().Overlap, "%d may go", most)
 	}
 }
 

@@ -151,7 +151,7 @@ const executesSQL = `
 SELECT E.ID, E.STATE, E.STATE_REASON, E.JOB_TYPE, E.CRON, E.ZONE_ID, E.REPEAT_COUNT, E.REPEAT_INTERVAL,
        E.NEXT_FIRE_TIME, E.START_TIME, E.END_TIME, E.PAUSED_AT,
        CAST(UNIX_TIMESTAMP(E.CHANGED_AT) * 1000 AS SIGNED) AS CHANGED_MS,
-       E.PID, J.RECOVERY, J.OVERLAP, J.ATTEMPTS, J.HISTORY, J.KEEP_FOR, J.KEEP_RUNS
+       E.PID, J.RECOVERY, J.OVERLAP, J.MAX_RUNNING, J.ATTEMPTS, J.HISTORY, J.KEEP_FOR, J.KEEP_RUNS
   FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID
  WHERE J.APPLICATION = ? AND (? = '' OR J.NAME IS NULL OR J.NAME NOT LIKE CONCAT(?, '%')) ORDER BY E.ID`
 
@@ -172,13 +172,14 @@ type executeRow struct {
 	Changed  sql.NullInt64  `db:"CHANGED_MS"`
 
 	// of its job
-	JobID    int64  `db:"PID"`
-	Recovery bool   `db:"RECOVERY"`
-	Overlap  string `db:"OVERLAP"`
-	Attempts int    `db:"ATTEMPTS"`
-	History  string `db:"HISTORY"`
-	KeepFor  int64  `db:"KEEP_FOR"`
-	KeepRuns int    `db:"KEEP_RUNS"`
+	JobID      int64  `db:"PID"`
+	Recovery   bool   `db:"RECOVERY"`
+	Overlap    string `db:"OVERLAP"`
+	MaxRunning int    `db:"MAX_RUNNING"`
+	Attempts   int    `db:"ATTEMPTS"`
+	History    string `db:"HISTORY"`
+	KeepFor    int64  `db:"KEEP_FOR"`
+	KeepRuns   int    `db:"KEEP_RUNS"`
 }
 
 // keepsAll tells whether every run leaves a row when it ends.
@@ -186,8 +187,11 @@ func (e *executeRow) keepsAll() bool { return e.History == historyAll }
 
 // writesRow tells whether a run has a row at least while it goes, so that it cannot vanish with its node.
 func (e *executeRow) writesRow() bool {
-	return e.History != historyNone || e.Overlap != allow || e.Recovery || e.Attempts > 1
+	return e.History != historyNone || e.limited() || e.Recovery || e.Attempts > 1
 }
+
+// limited tells whether only some runs of its job may go at a time.
+func (e *executeRow) limited() bool { return e.Overlap != allow || e.MaxRunning > 0 }
 
 // cleaned tells whether the row of a fire may have been deleted by the job's retention rules. Which rows KEEP_RUNS deleted
 // cannot be told afterwards: they go in the order of their ids, but not before their results are written.
