@@ -27,6 +27,8 @@ type Client struct {
 	session  *atomic.Pointer[session] // of the scheduler, while it runs
 	tx       *sqlx.Tx                 // nil: each call has a transaction of its own
 	logger   *zerolog.Logger
+
+	scheduler *Scheduler // whose client it is
 }
 
 // In returns a Client whose calls take effect if and only if tx commits, at any isolation level. It must be a transaction

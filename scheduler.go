@@ -36,14 +36,16 @@ func Open(db *sql.DB, cfg Config) (*Scheduler, error) {
 	cfg = cfg.withDefaults()
 	dbx, prefix := sqlx.NewDb(db, "mysql"), schema.Prefix(cfg.Prefix)
 	runs := run.NewStore(dbx, prefix, cfg.App)
-	return &Scheduler{
+	s := &Scheduler{
 		Client: Client{
 			db: dbx, executes: execute.NewStore(dbx, prefix, cfg.App, runs), runs: runs, session: &atomic.Pointer[session]{}, logger: cfg.Logger,
 		},
 		cfg:      cfg,
 		handlers: map[string]handler{},
 		pool:     pool.New(cfg.Workers),
-	}, nil
+	}
+	s.scheduler = s
+	return s, nil
 }
 
 // Migrate creates the QRTZ_ tables or brings them to the version this program needs. An installation of the

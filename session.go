@@ -43,6 +43,7 @@ type session struct {
 	loader   *loader
 	active   actives
 	begun    run.Begun
+	waiters  waiters
 	events   *events
 	hooks    Hooks
 	tell     func(hook func(Event), e Event)
@@ -72,7 +73,7 @@ func newSession(scheduler *Scheduler, l *links) *session {
 		BeatEvery: cfg.PollInterval, Timeout: cfg.NodeTimeout, OnFenced: s.endRuns, BeforeRejoin: s.beforeRejoin,
 	})
 	here := cluster{s.member, s.clock}
-	s.results = poller.NewResults(s.runs.Complete, log)
+	s.results = poller.NewResults(s.complete, log)
 	s.loader = newLoader(s.runs)
 	s.poller = poller.New(s.executes, s.runs, here, s.pool, poller.Config{
 		Interval: cfg.PollInterval, MisfireAfter: cfg.MisfireAfter, Classes: s.classes, Log: log,

@@ -3,12 +3,14 @@ package execute
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 
 	"github.com/qrtz-go/qrtz/node"
+	"github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
 )
 
@@ -20,7 +22,7 @@ type JobRecord struct {
 	Class       string      `db:"JOB_CLASS" json:"class"`
 	State       State       `db:"STATE" json:"state"`
 	Why         string      `db:"-" json:"why,omitempty"` // its runs cannot run by themselves
-	Data        *string     `db:"JOB_DATA" json:"data"`
+	Data        *string     `db:"JOB_DATA" json:"data"`   // nil if it is larger than 64 KiB
 	Description *string     `db:"JOB_DESCRIPTION" json:"description"`
 	Recovery    bool        `db:"RECOVERY" json:"recovery"`
 	Overlap     string      `db:"OVERLAP" json:"overlap"`
@@ -49,7 +51,7 @@ var (
 	manySQL = fmt.Sprintf(`(SELECT 1 FROM QRTZ_EXECUTE E FORCE INDEX (QRTZ_EXECUTE_NAME) WHERE E.PID = J.ID LIMIT 1 OFFSET %d) IS NOT NULL`, MaxCount)
 
 	jobColumns = `
-SELECT J.ID, J.APPLICATION, J.NAME, J.JOB_CLASS, J.STATE, J.JOB_DATA, J.JOB_DESCRIPTION, J.RECOVERY, J.OVERLAP, J.QUEUE_LIMIT,
+SELECT J.ID, J.APPLICATION, J.NAME, J.JOB_CLASS, J.STATE, IF(LENGTH(J.JOB_DATA) <= 65536, J.JOB_DATA, NULL) AS JOB_DATA, J.JOB_DESCRIPTION, J.RECOVERY, J.OVERLAP, J.QUEUE_LIMIT,
        J.RUN_TIMEOUT, J.ATTEMPTS, J.BACKOFF, J.MAX_BACKOFF, J.HISTORY, J.KEEP_FOR, J.KEEP_RUNS, J.MAX_RUNNING, J.PRIORITY,
        IF(` + manySQL + `, ` + strconv.Itoa(MaxCount+1) + `, (SELECT COUNT(*) FROM QRTZ_EXECUTE E FORCE INDEX (QRTZ_EXECUTE_NAME) WHERE E.PID = J.ID)) AS EXECUTES,
        IF(` + manySQL + `, NULL, (SELECT MIN(E.NEXT_FIRE_TIME) FROM QRTZ_EXECUTE E FORCE INDEX (QRTZ_EXECUTE_NAME) WHERE E.PID = J.ID AND E.STATE = 'EXECUTING')) AS ` + "`NEXT`"
@@ -133,6 +135,19 @@ func jobOfQuery(app string, id int64) schema.Query {
 		q = q.And(`J.APPLICATION = ?`, app)
 	}
 	return q
+}
+
+// FindJobID is the id of a job of an app, by its name.
+func FindJobID(ctx context.Context, on schema.On, app, name string) (id int64, err error) {
+	err = on.Get(ctx, &id, jobNamedSQL, app, name)
+	if err == nil || !errors.Is(err, sql.ErrNoRows) {
+		return id, err
+	}
+	var names []string
+	if err := on.Select(ctx, &names, jobNamesSQL, app); err != nil {
+		return 0, err
+	}
+	return 0, fmt.Errorf("%w: app %q has no job named %q%s", run.ErrNotFound, app, name, suggest(name, names))
 }
 
 // FindJobsNamed finds two jobs of a name at most, of an app or, if that is empty, of any.

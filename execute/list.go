@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/qrtz-go/qrtz/cron"
 	"github.com/qrtz-go/qrtz/node"
 	"github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
@@ -285,23 +283,7 @@ func (e Record) Location() *time.Location {
 	if e.Type != string(Cron) || e.Zone == nil {
 		return time.UTC
 	}
-	return Location(*e.Zone)
-}
-
-// zones are those that were loaded: loading one is costly.
-var zones sync.Map
-
-// Location is a time zone by its name; UTC for one that there is not.
-func Location(name string) *time.Location {
-	if known, ok := zones.Load(name); ok {
-		return known.(*time.Location)
-	}
-	zone, err := cron.LoadLocation(name)
-	if err != nil {
-		return time.UTC
-	}
-	zones.Store(name, zone)
-	return zone
+	return run.Location(*e.Zone)
 }
 
 // Fires are the next n fires of an execute that is EXECUTING, from the one in its row on.

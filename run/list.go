@@ -41,7 +41,7 @@ type Record struct {
 	LastFire    schema.Time `db:"LAST_FIRE_TIME" json:"last_fire"`
 	Fires       int64       `db:"FIRE_COUNT" json:"fires"`
 	Progress    *int        `db:"PROGRESS" json:"progress"`
-	Data        *string     `db:"JOB_DATA" json:"data"`
+	Data        *string     `db:"JOB_DATA" json:"data"` // in a list, nil if it is larger than 64 KiB
 	Message     *string     `db:"MESSAGE" json:"message"`
 
 	At       int64   `db:"AT_KEY" json:"-"`   // AVAILABLE_AT, whatever it says
@@ -63,6 +63,25 @@ func (r Record) Job() string {
 	}
 }
 
+// listedZones are those of what is listed.
+var listedZones zones
+
+// Location is a time zone by its name; UTC for one that there is not.
+func Location(name string) *time.Location {
+	if name == "" {
+		return time.UTC
+	}
+	return listedZones.named(name)
+}
+
+// Location is the zone of the run's fire time: that of its schedule, or UTC.
+func (r Record) Location() *time.Location {
+	if r.Zone == nil {
+		return time.UTC
+	}
+	return Location(*r.Zone)
+}
+
 // Ended tells whether the run has come to an end.
 func (r Record) Ended() bool { return r.State != Pending && r.State != Running }
 
@@ -72,15 +91,20 @@ SELECT R.ID, R.APPLICATION, R.JOB_ID, J.NAME AS JOB_NAME, J.JOB_CLASS, J.APPLICA
        IF(E.JOB_TYPE = 'CRON', E.ZONE_ID, NULL) AS ZONE_ID, R.STATE, R.ATTEMPT, COALESCE(R.ORIGIN, R.ID) AS ORIGIN, R.RECOVERS, R.RUN_KEY, R.INSTANCE, R.HOST_IP, R.FENCE,
        R.FIRE_TIME, R.FIRE_TIME AS FIRE_KEY, R.AVAILABLE_AT, R.AVAILABLE_AT AS AT_KEY, R.CLAIMED_AT, R.STARTED_AT, R.FINISHED_AT,
        R.CANCEL_AT IS NOT NULL AND R.STATE = 'RUNNING' AS CANCELLING,
-       R.LAST_FIRE_TIME, R.FIRE_COUNT, R.PROGRESS, COALESCE(R.JOB_DATA, E.JOB_DATA, J.JOB_DATA) AS JOB_DATA, R.MESSAGE`
+       R.LAST_FIRE_TIME, R.FIRE_COUNT, R.PROGRESS, R.MESSAGE, `
+
+	wholeData = `COALESCE(R.JOB_DATA, E.JOB_DATA, J.JOB_DATA) AS JOB_DATA`
+	smallData = `IF(LENGTH(COALESCE(R.JOB_DATA, E.JOB_DATA, J.JOB_DATA)) <= 65536, COALESCE(R.JOB_DATA, E.JOB_DATA, J.JOB_DATA), NULL) AS JOB_DATA`
 
 	recordJoins = ` LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID LEFT JOIN QRTZ_EXECUTE E ON E.ID = R.EXECUTE_ID`
 
-	recordSQL   = recordColumns + ` FROM QRTZ_RUN R` + recordJoins + ` WHERE R.ID = ?`
-	attemptsSQL = listOpenSQL + `SELECT ID FROM QRTZ_RUN WHERE ID = ? UNION SELECT ID FROM QRTZ_RUN WHERE ORIGIN = ?` + listCloseSQL + `R.ATTEMPT, R.ID LIMIT ?`
+	recordFromSQL = ` FROM QRTZ_RUN R` + recordJoins + ` WHERE R.ID = ?`
+	recordSQL     = recordColumns + wholeData + recordFromSQL
+	lookSQL       = recordColumns + smallData + recordFromSQL
+	attemptsSQL   = listOpenSQL + `SELECT ID FROM QRTZ_RUN WHERE ID = ? UNION SELECT ID FROM QRTZ_RUN WHERE ORIGIN = ?` + listCloseSQL + `R.ATTEMPT, R.ID LIMIT ?`
 
 	// The rows that a list consists of are found in an index, and only then read.
-	listOpenSQL  = recordColumns + ` FROM (`
+	listOpenSQL  = recordColumns + smallData + ` FROM (`
 	listCloseSQL = `) P STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = P.ID` + recordJoins + ` ORDER BY `
 
 	byIDSQL  = `SELECT ID FROM QRTZ_RUN WHERE ID < ?`
@@ -293,14 +317,24 @@ func byTimeQuery(some []schema.Query, n int) schema.Query {
 
 // Find finds a run of any app.
 func Find(ctx context.Context, on schema.On, handled *node.Handled, id int64) (Record, error) {
-	rows, err := schema.RowsOf[Record](ctx, on, schema.Query{Text: recordSQL, Args: []any{id}})
+	return find(ctx, on, handled, recordSQL, id)
+}
+
+// Look is Find without data that is larger than 64 KiB.
+func Look(ctx context.Context, on schema.On, handled *node.Handled, id int64) (Record, error) {
+	return find(ctx, on, handled, lookSQL, id)
+}
+
+func find(ctx context.Context, on schema.On, handled *node.Handled, query string, id int64) (Record, error) {
+	rows, err := schema.RowsOf[Record](ctx, on, schema.Query{Text: query, Args: []any{id}})
 	switch {
 	case err != nil:
 		return Record{}, fmt.Errorf("read run %d: %w", id, err)
 	case len(rows) == 0:
 		return Record{}, schema.NotFoundError{What: fmt.Sprintf("run %d", id)}
 	}
-	return rows[0], explain(ctx, handled, rows)
+	err = explain(ctx, handled, rows)
+	return rows[0], err
 }
 
 // Attempts lists the attempts of what a run is an attempt of, itself among them, from the first on. Those that have been

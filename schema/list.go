@@ -218,3 +218,9 @@ func (t Time) In(zone *time.Location) time.Time {
 type NotFoundError struct{ What string }
 
 func (e NotFoundError) Error() string { return "there is no " + e.What }
+
+// IsNotFound tells whether an error is a NotFoundError.
+func IsNotFound(err error) bool {
+	var gone NotFoundError
+	return errors.As(err, &gone)
+}
