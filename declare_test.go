@@ -38,3 +38,39 @@ func TestTheLogNamesWhatAnOperatorHasChanged(t *testing.T) {
 	require.NoError(t, s.Declare(t.Context(), job))
 	require.Equal(t, "0 0 2 * * ?", c.text(`SELECT CRON FROM QRTZ_EXECUTE`))
 }
+
+func TestSchedulesOfARunningProgram(t *testing.T) {
+	c := newCluster(t)
+	s := c.open(quick("n1"))
+	report := qrtz.Job{Name: "report", Class: "tick"}
+	require.NoError(t, s.Declare(t.Context(), report, qrtz.Job{Name: "old", Class: "tick", Schedules: []qrtz.Schedule{qrtz.Every(time.Hour)}}))
+	n := c.start(s)
+	require.NoError(t, n.Schedule(t.Context(), "report", qrtz.Every(100*time.Millisecond, qrtz.Named("own"))))
+	c.ran(3, within, all)
+	notDeclared, err := n.DeclareAll(t.Context(), report)
+	require.NoError(t, err)
+	require.Equal(t, []string{"old"}, notDeclared)
+	require.NoError(t, n.Drop(t.Context(), notDeclared...))
+	require.Equal(t, "EXECUTING", c.text(`SELECT STATE FROM QRTZ_EXECUTE WHERE NAME = 'own'`))
+	require.Equal(t, "COMPLETE", c.text(`SELECT STATE FROM QRTZ_EXECUTE WHERE NAME = ''`))
+	notDeclared, err = n.DeclareAll(t.Context(), report)
+	require.NoError(t, err)
+	require.Empty(t, notDeclared)
+	require.NoError(t, n.Unschedule(t.Context(), "report", "own"))
+	require.ErrorIs(t, n.Unschedule(t.Context(), "report", "own"), qrtz.ErrNotFound)
+	require.ErrorIs(t, n.Schedule(t.Context(), "nothing", qrtz.Every(time.Hour, qrtz.Named("own"))), qrtz.ErrNotFound)
+	require.ErrorContains(t, n.Schedule(t.Context(), "report", qrtz.At(time.Time{}, qrtz.Named("own"))), `schedule "own" of job "report": At: the zero time`)
+	n.halt()
+}
+
+func TestARenamedJobIsFoundByItsFormerName(t *testing.T) {
+	c := newCluster(t)
+	s := c.open(quick("n1"))
+	require.NoError(t, s.Declare(t.Context(), qrtz.Job{Name: "dunning"}))
+	require.NoError(t, s.Declare(t.Context(), qrtz.Job{Name: "reminder", Was: []string{"dunning"}}))
+	for _, name := range []string{"reminder", "dunning"} {
+		_, err := s.Enqueue(t.Context(), name, nil)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 2, c.count(`SELECT COUNT(*) FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID WHERE J.NAME = 'reminder'`))
+}

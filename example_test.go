@@ -65,6 +65,28 @@ func ExampleCron() {
 	}))
 }
 
+// A schedule for each customer, added and deleted while the program runs.
+func ExampleClient_Schedule() {
+	var s *qrtz.Scheduler
+	ctx := context.Background()
+
+	must(s.Schedule(ctx, "invoice", qrtz.Cron("0 0 6 1 * ?", "Europe/Berlin", qrtz.Named("Ada"), qrtz.WithData(invoice{"Ada"}))))
+	must(s.Unschedule(ctx, "invoice", "Ada"))
+}
+
+// A program that declares all jobs of its app completes the schedules of those that it has no more.
+func ExampleClient_DeclareAll() {
+	var s *qrtz.Scheduler
+	ctx := context.Background()
+
+	notDeclared, err := s.DeclareAll(ctx,
+		qrtz.Job{Name: "invoice"},
+		qrtz.Job{Name: "reminder", Was: []string{"dunning"}}, // the job "dunning" has this name from now on
+	)
+	must(err)
+	must(s.Drop(ctx, notDeclared...))
+}
+
 // What zero cannot say, since it is the default.
 func ExampleOptions() {
 	var s *qrtz.Scheduler

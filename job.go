@@ -22,6 +22,10 @@ type Job struct {
 	// Reset has Declare write all that it says, in place of what an operator has changed, deleted schedules included. Without
 	// it, what has not changed in the program since the last Declare is left as the operator made it. Pauses stay.
 	Reset bool
+
+	// Was has former names of the job. A job of such a name keeps its row under the new one, with its schedules and its
+	// history. As long as Was has a name, programs that use it mean this job, and no other job can have it.
+	Was []string
 }
 
 // Forever is the KeepFor of a job whose finished runs are never deleted, since 0 is the default of 30 days. It is also a Timeout: a
@@ -139,7 +143,7 @@ func (o Options) withDefaults() run.Options {
 }
 
 func (j Job) declaration() (execute.Declaration, error) {
-	d := execute.Declaration{Name: j.Name, Class: j.Class, Description: j.Description, Options: j.withDefaults(), Reset: j.Reset}
+	d := execute.Declaration{Name: j.Name, Class: j.Class, Description: j.Description, Options: j.withDefaults(), Reset: j.Reset, Was: j.Was}
 	if d.Class == "" {
 		d.Class = j.Name
 	}

@@ -34,7 +34,8 @@ type Declaration struct {
 	Data                     []byte // JSON; nil for none
 	Options                  run.Options
 	Schedules                []DeclaredSchedule
-	Reset                    bool // what an operator has changed becomes what is declared, too
+	Reset                    bool     // what an operator has changed becomes what is declared, too
+	Was                      []string // former names of the job
 }
 
 // DeclaredSchedule is one schedule of a declared job.
@@ -58,6 +59,7 @@ func (d Declaration) Validate() error {
 	refuse(len(d.Name) > maxName, "the name has %d bytes, at most %d fit", len(d.Name), maxName)
 	refuse(len(d.Class) > maxClass, "class %q has %d bytes, at most %d fit", d.Class, len(d.Class), maxClass)
 	refuse(len([]rune(d.Description)) > maxDescription, "the description has %d characters, at most %d fit", len([]rune(d.Description)), maxDescription)
+	refuse(slices.Contains(d.Was, d.Name) || slices.Contains(d.Was, ""), "Was (%q) must name other jobs", d.Was)
 	problems = append(problems, d.Options.Validate())
 	names := map[string]bool{}
 	for i, s := range d.Schedules {
@@ -123,6 +125,11 @@ func (s *Store) DeclareIn(ctx context.Context, tx *sqlx.Tx, now time.Time, decla
 		if err := d.Validate(); err != nil {
 			return nil, err
 		}
+		for _, other := range declarations {
+			if slices.Contains(d.Was, other.Name) {
+				return nil, fmt.Errorf("job %q: %q, its former name, is declared as another job's", d.Name, other.Name)
+			}
+		}
 	}
 	sorted := slices.Clone(declarations)
 	slices.SortFunc(sorted, func(a, b Declaration) int { return strings.Compare(a.Name, b.Name) })
@@ -137,14 +144,19 @@ func (s *Store) DeclareIn(ctx context.Context, tx *sqlx.Tx, now time.Time, decla
 }
 
 const (
+	jobExistsSQL = `SELECT COUNT(*) FROM QRTZ_JOB WHERE APPLICATION = ? AND NAME = ?`
+
 	addJobSQL = `
 INSERT INTO QRTZ_JOB (APPLICATION, NAME, STATE, UPDATE_TIME, %s)
 VALUES (?, ?, 'EXECUTING', ?%s)
     ON DUPLICATE KEY UPDATE ID = ID`
 
-	readJobSQL = `
-SELECT J.ID, J.NAME, J.JOB_CLASS, J.JOB_DATA, J.JOB_DESCRIPTION, J.DECLARED, ` + run.OptionColumns + `
-  FROM QRTZ_JOB J WHERE J.APPLICATION = ? AND J.NAME = ? FOR UPDATE`
+	lockDeclaredSQL = `
+SELECT J.ID, J.NAME, J.JOB_CLASS, J.JOB_DATA, J.JOB_DESCRIPTION, J.DECLARED, J.FORMER_NAME, ` + run.OptionColumns + `
+  FROM QRTZ_JOB J WHERE J.APPLICATION = ?`
+
+	lockNamedSQL = lockDeclaredSQL + ` AND J.NAME = ? FOR UPDATE`
+	lockByIDSQL  = lockDeclaredSQL + ` AND J.ID = ? FOR UPDATE`
 
 	changeJobSQL   = `UPDATE QRTZ_JOB SET UPDATE_TIME = ?, %s WHERE ID = ?`
 	setDeclaredSQL = `UPDATE QRTZ_JOB SET DECLARED = ? WHERE ID = ?`
@@ -157,6 +169,7 @@ type declaredJob struct {
 	Data        sql.NullString `db:"JOB_DATA"`
 	Description sql.NullString `db:"JOB_DESCRIPTION"`
 	Declared    sql.NullString `db:"DECLARED"`
+	Former      sql.NullString `db:"FORMER_NAME"`
 	run.OptionRow
 }
 
@@ -169,11 +182,15 @@ func (j declaredJob) declaration() Declaration {
 }
 
 func (s *Store) declare(ctx context.Context, tx *sqlx.Tx, now time.Time, d Declaration) (apart []Difference, err error) {
+	if apart, err = s.rename(ctx, tx, d); err != nil {
+		return nil, err
+	}
 	job, err := s.lockOrAdd(ctx, tx, now, d)
 	if err != nil {
 		return nil, err
 	}
-	if job.Name != d.Name { // what the collation takes for one name, such as two that differ in case
+	former := job.Former.Valid && job.Former.String == d.Name // an earlier version of the program declares it
+	if job.Name != d.Name && !former {                        // what the collation takes for one name, such as two that differ in case
 		return nil, fmt.Errorf("its name is that of another job, %q, to the server (job %d): choose one of the two names", job.Name, job.ID)
 	}
 	stored, err := s.lockSchedules(ctx, tx, job.ID)
@@ -182,26 +199,48 @@ func (s *Store) declare(ctx context.Context, tx *sqlx.Tx, now time.Time, d Decla
 	}
 	base := readDeclared(job.Declared, namesOf(stored))
 	m := merge(base.Job, d.columns(), job.declaration().columns(), d.Reset)
+	if job.Former.Valid && !former && !slices.Contains(d.Was, job.Former.String) {
+		m.write = append(m.write, column{"FORMER_NAME", nil}) // it may be another job's now
+	}
 	if len(m.write) > 0 {
 		set, args := setColumns(m.write)
 		if _, err := s.db.On(tx).Exec(ctx, fmt.Sprintf(changeJobSQL, set), slices.Concat([]any{now.UnixMilli()}, args, []any{job.ID})...); err != nil {
 			return nil, err
 		}
 	}
-	base.Job = fieldsOf(d.columns())
+	base.Job, base.Dropped = fieldsOf(d.columns()), false
 	changed, err := s.declareSchedules(ctx, tx, now, job.ID, d, stored, &base)
 	if err != nil {
 		return nil, err
 	}
-	apart = append(m.apart, changed...)
+	apart = slices.Concat(apart, m.apart, changed)
 	for i := range apart {
 		apart[i].Job = d.Name
 	}
 	return apart, s.setDeclared(ctx, tx, job, base)
 }
 
-// lockOrAdd reads the row of a job, which it adds if there is none.
+// lockOrAdd locks the row of a job, which it adds if there is none, under this name or formerly.
 func (s *Store) lockOrAdd(ctx context.Context, tx *sqlx.Tx, now time.Time, d Declaration) (job declaredJob, err error) {
+	var found bool
+	if err := s.db.On(tx).Get(ctx, &found, jobExistsSQL, s.app, d.Name); err != nil {
+		return job, err
+	}
+	if !found {
+		id, err := s.jobFormerly(ctx, tx, d.Name)
+		if err == nil {
+			err = s.db.On(tx).Get(ctx, &job, lockByIDSQL, s.app, id)
+		}
+		if !errors.Is(err, sql.ErrNoRows) {
+			return job, err
+		}
+	}
+	if found {
+		err := s.db.On(tx).Get(ctx, &job, lockNamedSQL, s.app, d.Name)
+		if !errors.Is(err, sql.ErrNoRows) { // deleted since this transaction began
+			return job, err
+		}
+	}
 	names, args := "", []any{s.app, d.Name, now.UnixMilli()}
 	columns := d.columns()
 	for _, c := range columns {
@@ -212,7 +251,8 @@ func (s *Store) lockOrAdd(ctx context.Context, tx *sqlx.Tx, now time.Time, d Dec
 	if _, err := s.db.On(tx).Exec(ctx, add, args...); err != nil {
 		return job, err
 	}
-	return job, s.db.On(tx).Get(ctx, &job, readJobSQL, s.app, d.Name)
+	err = s.db.On(tx).Get(ctx, &job, lockNamedSQL, s.app, d.Name)
+	return job, err
 }
 
 func (s *Store) setDeclared(ctx context.Context, tx *sqlx.Tx, job declaredJob, d declared) error {

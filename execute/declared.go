@@ -24,6 +24,9 @@ type declared struct {
 
 	// Retired has the schedules that were declared earlier and are COMPLETE since.
 	Retired map[string]fields `json:"retired,omitempty"`
+
+	// Dropped says that the program does not declare the job any more, and Drop has completed its schedules.
+	Dropped bool `json:"dropped,omitempty"`
 }
 
 // fields are columns as they were declared, as text. A column that is not among them was declared by a release that did not
@@ -169,6 +172,9 @@ type Difference struct {
 	Column           string
 	Declared, Stored string // as text; of long values the hash
 
+	// Former is the name that the job had, if another job has that name still, whose schedules are COMPLETE now.
+	Former string
+
 	// Written says that the program has changed its value, too: it took the place of the operator's.
 	Written bool
 }
@@ -179,6 +185,8 @@ func (d Difference) String() string {
 		what += fmt.Sprintf(", schedule %q", d.Schedule)
 	}
 	switch {
+	case d.Former != "":
+		return fmt.Sprintf("%s: there is a job %q, too, its former name; the schedules of that one are COMPLETE now", what, d.Former)
 	case d.Column == "":
 		return what + ": declared, and deleted"
 	case d.Written:

@@ -23,13 +23,16 @@ const (
 	jobNamesSQL = `SELECT NAME FROM QRTZ_JOB WHERE APPLICATION = ? AND NAME IS NOT NULL ORDER BY NAME LIMIT 1000`
 )
 
-// JobNamed is the id of a job of the app. It locks nothing if it can: a caller's long transaction must not hold up the app's nodes.
+// JobNamed is the id of a job of the app, by its name or its former one. It locks nothing if it can: a caller's long transaction must not hold up the app's nodes.
 func (s *Store) JobNamed(ctx context.Context, tx *sqlx.Tx, name string) (id int64, err error) {
 	for _, query := range []string{jobNamedSQL, jobNamedNowSQL} {
 		err = s.db.On(tx).Get(ctx, &id, query, s.app, name)
 		if err == nil || !errors.Is(err, sql.ErrNoRows) {
 			return id, err
 		}
+	}
+	if id, err = s.jobFormerly(ctx, tx, name); !errors.Is(err, sql.ErrNoRows) {
+		return id, err
 	}
 	var names []string
 	if err := s.db.On(tx).Select(ctx, &names, jobNamesSQL, s.app); err != nil {

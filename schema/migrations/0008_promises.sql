@@ -2,10 +2,13 @@
 
 -- MAX_RUNNING is how many runs of the job may go at once in the whole cluster, 0 for any number. PRIORITY decides among what is due
 -- together. DECLARED is, as JSON, what the program declared last: what differs from it in the other columns, a person has changed.
+-- FORMER_NAME is a name under which programs of an earlier version still know the job.
 ALTER TABLE QRTZ_JOB
   ADD COLUMN MAX_RUNNING INT NOT NULL DEFAULT 0,
   ADD COLUMN PRIORITY    TINYINT NOT NULL DEFAULT 0,
-  ADD COLUMN DECLARED    MEDIUMTEXT NULL;
+  ADD COLUMN DECLARED    MEDIUMTEXT NULL,
+  ADD COLUMN FORMER_NAME VARCHAR(120) NULL,
+  ADD KEY QRTZ_JOB_FORMER (APPLICATION, FORMER_NAME);
 
 ALTER TABLE QRTZ_JOB
   ADD CONSTRAINT QRTZ_JOB_MAX_RUNNING CHECK (MAX_RUNNING BETWEEN 0 AND 10000),
