@@ -50,6 +50,25 @@ func Example_options() {
 	must(err)
 }
 
+// How much of the cluster, and of this process, work may take.
+func Example_limits() {
+	var db *sql.DB
+	ctx := context.Background()
+
+	s, err := qrtz.Open(db, qrtz.Config{
+		App: "billing", Workers: 32,
+		Limits:   map[string]int{"render": 4}, // of this process, which has four cores
+		Reserved: 8,                           // workers that slow classes leave to quick ones
+	})
+	must(err)
+	must(s.Declare(ctx, qrtz.Job{
+		Name: "import", Options: qrtz.Options{
+			MaxRunning: 3, // in the whole cluster: the partner allows no more connections
+			Priority:   qrtz.PriorityLow,
+		},
+	}))
+}
+
 // Schedules of one job, each with a name and data of its own.
 func ExampleCron() {
 	var s *qrtz.Scheduler

@@ -149,6 +149,32 @@ func TestOnlyOneRunAtATime(t *testing.T) {
 	}
 }
 
+func TestMaxRunningHoldsInTheWholeCluster(t *testing.T) {
+	c := newCluster(t)
+	var w crowd
+	var nodes []*testNode
+	for i := range 3 {
+		nodes = append(nodes, c.start(c.open(patient(fmt.Sprint("n", i)), c.slow(&w))))
+	}
+	job := qrtz.Job{Name: "slow", Options: qrtz.Options{MaxRunning: 2}}
+	for i := range 3 {
+		every := qrtz.Every(150 * time.Millisecond)
+		every.Name, every.Count = fmt.Sprint(i), 4
+		job.Schedules = append(job.Schedules, every)
+	}
+	require.NoError(t, nodes[0].Declare(t.Context(), job))
+	for range 3 {
+		_, err := nodes[0].Enqueue(t.Context(), "slow", nil)
+		require.NoError(t, err)
+	}
+	c.ran(15, 30*time.Second, all)
+	for _, n := range nodes {
+		n.halt()
+	}
+	require.Equal(t, int32(2), w.most.Load())
+	require.Zero(t, c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE <> 'SUCCEEDED'`), "what is beyond it was pending, not skipped")
+}
+
 // It is the unique key that makes it so, not timing.
 func TestWithoutTheKeyRunsOverlap(t *testing.T) {
 	c := newCluster(t)
