@@ -113,6 +113,9 @@ func (c *Client) EnqueueAt(ctx context.Context, job string, data any, at time.Ti
 		runID, err = c.runs.Enqueue(ctx, tx, jobID, raw, due)
 		return err
 	})
+	if err == nil {
+		c.hintEnqueued(ctx, job)
+	}
 	return runID, err
 }
 

@@ -55,6 +55,7 @@ func (c *Client) declare(ctx context.Context, jobs []Job, more func(*sqlx.Tx, []
 	if err == nil {
 		c.wake()
 		c.logDifferences(apart)
+		c.hintDeclared(ctx, declarations)
 	}
 	return err
 }

@@ -203,12 +203,15 @@ func (c *Client) read(ctx context.Context, doing string, fn func(on schema.On) e
 	return nil
 }
 
-func (c *Client) on() schema.On {
+// on is the tables by way of the caller's transaction, or else by the caller's pool: reading must not take a connection from claims.
+func (c *Client) on() schema.On { return c.onTables(c.db) }
+
+func (c *Client) onTables(pool *sqlx.DB) schema.On {
 	tables := schema.Tables{DB: c.db, Prefix: schema.Prefix(c.scheduler.cfg.Prefix)}
 	if c.tx != nil {
 		return tables.On(c.tx)
 	}
-	return tables.On(c.db)
+	return tables.On(pool)
 }
 
 func (c *Client) handled(on schema.On) *node.Handled {

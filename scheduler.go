@@ -26,6 +26,7 @@ type Scheduler struct {
 	handlers map[string]handler
 	pool     *pool.Pool
 	busy     atomic.Bool // Run runs, or a Manual drives it
+	hints    hints
 }
 
 // Open returns a scheduler on the caller's database, which stays the caller's to close. It does not connect yet.

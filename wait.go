@@ -189,7 +189,7 @@ func (w *waiting) later(ctx context.Context, r run.Record) (int64, error) {
 
 // unhandled returns ErrUnhandled for a run that is due and that no live node can carry out.
 func (w *waiting) unhandled(ctx context.Context, r run.Record) error {
-	if r.Why == node.NoHandler && slices.Contains(w.scheduler.classes(), orZero(r.Class)) {
+	if r.Why == node.NoHandler && w.scheduler.handles(orZero(r.Class)) {
 		return nil // this program is about to join, or has been cut off for a moment
 	}
 	var now int64

@@ -150,6 +150,14 @@ func FindJobID(ctx context.Context, on schema.On, app, name string) (id int64, e
 	return 0, fmt.Errorf("%w: app %q has no job named %q%s", run.ErrNotFound, app, name, suggest(name, names))
 }
 
+const classOfSQL = `SELECT JOB_CLASS FROM QRTZ_JOB WHERE APPLICATION = ? AND NAME = ?`
+
+// ClassOf is the class of a job of an app, by its name.
+func ClassOf(ctx context.Context, on schema.On, app, name string) (class string, err error) {
+	err = on.Get(ctx, &class, classOfSQL, app, name)
+	return class, err
+}
+
 // FindJobsNamed finds two jobs of a name at most, of an app or, if that is empty, of any.
 func FindJobsNamed(ctx context.Context, on schema.On, handled *node.Handled, app, name string) (jobs []JobRecord, err error) {
 	apps := []sql.NullString{{String: app, Valid: true}}
