@@ -24,7 +24,7 @@ func ExampleNewJob() {
 	ctx := context.Background()
 
 	Invoice.Handle(s, func(ctx context.Context, run *qrtz.Run, order Order) error {
-		return send(ctx, invoice{order.Customer})
+		return send(ctx, invoice(order))
 	})
 	job := Invoice.Job(qrtz.Cron("0 0 6 1 * ?", "UTC", Invoice.With(Order{"everybody"})))
 	job.Attempts = 5
