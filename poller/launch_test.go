@@ -133,3 +133,16 @@ func TestStopReturnsWhatHasNotStarted(t *testing.T) {
 		b.allFree(10)
 	})
 }
+
+func TestRunsOfTheSameTimeStartByPriority(t *testing.T) {
+	l := newLauncher(time.Now, nil, nil)
+	runs := []run.Run{runAt(1, 0, base), runAt(2, 0, base), runAt(3, 0, base), runAt(4, 0, base), runAt(5, 0, base.Add(1))}
+	runs[0].Options.Priority, runs[2].Options.Priority, runs[4].Options.Priority = run.PriorityLow, run.PriorityHigh, run.PriorityHigh
+	var order []int64
+	for _, g := range l.group(runs) {
+		for _, s := range g.runs {
+			order = append(order, s.run.ID)
+		}
+	}
+	require.Equal(t, []int64{3, 2, 4, 1, 5}, order)
+}

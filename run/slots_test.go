@@ -1,10 +1,15 @@
 package run
 
 import (
+	"context"
 	"slices"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/node"
 )
 
 // limited adds a job of which only most runs may go at a time, and n executes of it that fire every second.
@@ -122,6 +127,47 @@ func TestFewerSlotsAreReachedAsRunsEnd(t *testing.T) {
 			f.succeed(won.Runs...)
 			require.Len(t, f.claimPending(who, f.PendingIDs()...), 1)
 		})
+	}
+}
+
+// Of a job with one slot, a run in a slot from the time when it had more takes it.
+func TestTheOnlySlotIsTakenByWhicheverRunGoes(t *testing.T) {
+	f := newTables(t)
+	job, executes := f.limited("SKIP", 2, 2)
+	who := f.Join("n1")
+	won := f.claim(who, 1, executes...)
+	require.Len(t, won.Runs, 2)
+	f.Exec(`UPDATE QRTZ_JOB SET MAX_RUNNING = 0 WHERE ID = ?`, job)
+	f.succeed(slices.DeleteFunc(slices.Clone(won.Runs), func(r Run) bool {
+		return f.Count(`SELECT OVERLAP_SLOT FROM QRTZ_RUN WHERE ID = ?`, r.ID) != 0
+	})...)
+	require.Equal(t, []int64{1}, f.slots())
+	require.Len(t, f.claim(who, 1, executes[0]).Skipped, 1)
+}
+
+// Nodes that race for one slot take another one: with so many free, none of their runs is left.
+func TestARunThatLosesItsSlotTriesAnother(t *testing.T) {
+	f := newTables(t)
+	const nodes, rounds = 8, 10
+	var who [nodes]node.Instance
+	for i := range who {
+		who[i] = f.JoinAnother()
+	}
+	options := Defaults()
+	options.Overlap, options.MaxRunning = OverlapSkip, 2*nodes
+	for range rounds {
+		var race sync.WaitGroup
+		for i := range nodes {
+			one := Run{ID: f.AddPending(), JobID: f.Job, Class: "tick", Options: options}
+			race.Go(func() {
+				done, err := f.store.StartExclusive(context.Background(), who[i], []Run{one})
+				assert.NoError(t, err)
+				assert.Empty(t, done.Skipped)
+			})
+		}
+		race.Wait()
+		require.Equal(t, int64(nodes), f.Count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'RUNNING'`))
+		f.Exec(`UPDATE QRTZ_RUN SET STATE = 'SUCCEEDED', OVERLAP_KEY = NULL WHERE STATE = 'RUNNING'`)
 	}
 }
 
