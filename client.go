@@ -114,6 +114,7 @@ func (c *Client) EnqueueAt(ctx context.Context, job string, data any, at time.Ti
 		return err
 	})
 	if err == nil {
+		c.enqueued(runID)
 		c.hintEnqueued(ctx, job)
 	}
 	return runID, err
@@ -188,5 +189,8 @@ func (c *Client) Retry(ctx context.Context, runID int64) (newID int64, err error
 		newID, err = c.runs.Retry(ctx, tx, now, runID)
 		return err
 	})
+	if err == nil {
+		c.enqueued(newID)
+	}
 	return newID, err
 }

@@ -2,6 +2,7 @@ package qrtz
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"sync"
@@ -44,6 +45,7 @@ type session struct {
 	active   actives
 	begun    run.Begun
 	waiters  waiters
+	commits  commits // of callers
 	events   *events
 	hooks    Hooks
 	tell     func(hook func(Event), e Event)
@@ -79,6 +81,7 @@ func newSession(scheduler *Scheduler, l *links) *session {
 		Interval: cfg.PollInterval, MisfireAfter: cfg.MisfireAfter, Classes: s.classes, Log: log,
 		Unhandled: s.unhandled, Claimed: s.tellClaimed, Skipped: s.tellSkipped, Fresh: s.fresh, Run: s.carryOut,
 	})
+	s.commits = commits{told: s.poller.Enqueued, watched: map[*sql.Tx][]int64{}}
 	s.misfire = misfire.New(s.apps, here, s.executes, s.runs, misfire.Config{
 		Interval: cfg.MisfireInterval, MisfireAfter: cfg.MisfireAfter,
 		Log:     log,

@@ -49,6 +49,11 @@ func (c cluster) Rank(class string, id int64) int {
 	return v.Rank(class, id)
 }
 
+func (c cluster) Turn(class string, id int64) (owner string, rank int) {
+	v := c.View()
+	return v.Turn(class, id)
+}
+
 func (c cluster) Alone() bool {
 	v := c.View()
 	return v.Alone()

@@ -281,5 +281,8 @@ func (w *waiters) tell(results []run.Result) {
 func (s *session) complete(ctx context.Context, results []run.Result) (run.Completed, error) {
 	done, err := s.runs.Complete(ctx, results)
 	s.waiters.tell(results)
+	if err == nil {
+		s.lookOn(results)
+	}
 	return done, err
 }

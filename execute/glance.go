@@ -43,7 +43,7 @@ type Look struct {
 	NodeID      string    // of the node whose switch matters
 	Classes     []string  // what it has handlers for
 	From, Until time.Time // between which a fire is overdue
-	Now         time.Time
+	Now         time.Time // when a run must be available to be found
 	Since       time.Time // of changes, by the server's clock
 }
 

@@ -96,15 +96,28 @@ func (v *View) classes(which func(*Node) bool) []string {
 // weight), so that nodes that see the same cluster agree, and a node that comes or goes moves only
 // what was or becomes its own. It is a hint: two nodes that disagree meet at the guard of the claim.
 func (v *View) Rank(class string, id int64) int {
+	_, rank := v.Turn(class, id)
+	return rank
+}
+
+// Turn is Rank, and names the owner.
+func (v *View) Turn(class string, id int64) (owner string, rank int) {
 	mine := weight(v.Me.seed, id)
-	rank := 0
+	owner, most := v.Me.ID, mine
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
-		if n.ID != v.Me.ID && v.eligible(n, class) && weight(n.seed, id) > mine {
+		if n.ID == v.Me.ID || !v.eligible(n, class) {
+			continue
+		}
+		w := weight(n.seed, id)
+		if w > mine {
 			rank++
 		}
+		if w > most {
+			owner, most = n.ID, w
+		}
 	}
-	return rank
+	return owner, rank
 }
 
 // Alone tells whether no other live node claims.

@@ -69,6 +69,7 @@ func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 		return sweepEvery, outage.ErrIdle
 	}
 	if wait := p.untilNext(); wait > 0 {
+		p.signals.hungry.Store(false)
 		return wait, outage.ErrIdle // without touching the pool: slots given back wake us
 	}
 	lead, now := p.lead(), p.cluster.Now()
@@ -83,6 +84,7 @@ func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 	}
 	slots := p.pool.Reserve(wanted)
 	if slots == 0 {
+		p.signals.hungry.Store(true)
 		return idle, outage.ErrIdle // a slot that comes free wakes us
 	}
 	taken := p.plan.take(p.due(now, until), slots, func(class string) bool { return p.pool.Assign(class, 1) == 1 })
@@ -93,7 +95,9 @@ func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 	if err := p.claimAll(ctx, batch, moves); err != nil {
 		return 0, err
 	}
-	return p.untilNext(), nil
+	wait := p.untilNext()
+	p.signals.hungry.Store(wait == 0)
+	return wait, nil
 }
 
 // due is what a claim takes. What is half as late as a misfire goes by age, so that none waits for ever.

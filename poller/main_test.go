@@ -44,6 +44,9 @@ type fakeStore struct {
 	moved    []execute.Move
 	handed   []int64
 	pending  []run.PendingRun
+	unseen   map[int64]bool // of these, what is not committed yet
+	page     int            // how many of them a page has; 0: all
+	read     int            // how many of them have been read, page by page
 	looks    []execute.Look
 	glance   execute.Glance
 	calls    map[string]int
@@ -127,7 +130,8 @@ func (s *fakeStore) Glance(_ context.Context, l execute.Look) (execute.Glance, e
 	s.looks = append(s.looks, l)
 	g := s.glance
 	g.Overdue = len(s.between(l.From, l.Until)) > 0
-	g.New, g.Pending = len(s.fresh) > 0, len(s.pending) > 0
+	g.New = len(s.fresh) > 0
+	g.Pending = slices.ContainsFunc(s.pending, func(r run.PendingRun) bool { return !r.AvailableAt.After(l.Now) && !s.unseen[r.ID] })
 	return g, err
 }
 
@@ -195,6 +199,36 @@ func (s *fakeStore) Pending(context.Context, []string, time.Time, int) ([]run.Pe
 	defer s.mu.Unlock()
 	err := s.call("Pending")
 	return slices.Clone(s.pending), err
+}
+
+func (s *fakeStore) PendingPage(_ context.Context, _ []string, until time.Time, from run.Place) (page run.PendingPage, err error) {
+	defer s.mu.Unlock()
+	err = s.call("PendingPage")
+	for _, r := range s.pending {
+		if !r.AvailableAt.After(until) && !s.unseen[r.ID] {
+			page.Runs = append(page.Runs, r)
+		}
+	}
+	if s.page > 0 {
+		page.Runs = page.Runs[min(s.read, len(page.Runs)):]
+		page.More = len(page.Runs) > s.page
+		page.Runs = page.Runs[:min(s.page, len(page.Runs))]
+		if s.read += len(page.Runs); !page.More {
+			s.read = 0
+		}
+	}
+	return page, err
+}
+
+func (s *fakeStore) PendingByID(_ context.Context, _ []string, ids []int64) (found []run.PendingRun, seen []int64, err error) {
+	defer s.mu.Unlock()
+	err = s.call("PendingByID")
+	for _, r := range s.pending {
+		if slices.Contains(ids, r.ID) && !s.unseen[r.ID] {
+			found, seen = append(found, r), append(seen, r.ID)
+		}
+	}
+	return found, seen, err
 }
 
 func (s *fakeStore) ClaimPending(ctx context.Context, who node.Instance, runs []run.PendingRun) (c run.Claimed, err error) {
@@ -282,6 +316,7 @@ type bench struct {
 	log     bytes.Buffer
 	started []claimed // what has begun, and when
 	hold    chan struct{}
+	takes   func() // how long a run takes; nil: no time
 	stop    func()
 }
 
@@ -318,6 +353,9 @@ func (b *bench) run(r run.Run, startedAt time.Time) {
 	b.mu.Unlock()
 	if hold != nil {
 		<-hold
+	}
+	if b.takes != nil {
+		b.takes()
 	}
 }
 
@@ -366,6 +404,7 @@ type fakeCluster struct {
 	off        bool
 	rank       int
 	joined     bool // another node claims, too
+	owner      func(id int64) (string, int)
 	onAgainAt  time.Time
 	offSince   time.Time
 	offSeen    time.Time // zero for until onAgainAt
@@ -424,6 +463,15 @@ func (c *fakeCluster) Rank(string, int64) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.rank
+}
+
+func (c *fakeCluster) Turn(_ string, id int64) (string, int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owner == nil {
+		return "", c.rank
+	}
+	return c.owner(id)
 }
 
 func (c *fakeCluster) Alone() bool { return !c.joined }

@@ -34,6 +34,8 @@ type Executes interface {
 // Runs is what the poller needs of run.Store.
 type Runs interface {
 	Pending(ctx context.Context, classes []string, now time.Time, limit int) ([]run.PendingRun, error)
+	PendingPage(ctx context.Context, classes []string, until time.Time, from run.Place) (run.PendingPage, error)
+	PendingByID(ctx context.Context, classes []string, ids []int64) (found []run.PendingRun, seen []int64, err error)
 	ClaimPending(ctx context.Context, who node.Instance, runs []run.PendingRun) (run.Claimed, error)
 	HandBack(ctx context.Context, runs []run.Run) (again []run.Run, err error)
 	HandBackPending(ctx context.Context, who node.Instance, runs []run.PendingRun) (again []run.PendingRun, err error)
@@ -56,6 +58,7 @@ type Cluster interface {
 	PassingOver() bool                    // this node is on again, but has not yet passed over what was due
 	TimesOff(class string) []node.TimeOff // the times, in order, whose fires it then passes over
 	Rank(class string, id int64) int      // how many nodes go before this one
+	Turn(class string, id int64) (owner string, rank int)
 	Alone() bool                          // no other node claims
 	MayOwn() func(id int64) bool          // whether its rank may be 0, the class unknown; nil for always
 	Refresh(ctx context.Context) error    // look again now
@@ -80,7 +83,7 @@ type Pool interface {
 const (
 	sweepEvery = 500 * time.Millisecond // between looks for what others left lying, and for what is new
 	grace      = 250 * time.Millisecond // the owner's head start: a node of rank k claims no earlier than k × grace after the fire time
-	maxBatch   = 500                    // executes of one claim; larger ones gain nothing
+	maxBatch   = 500                    // executes, or pending runs, of one claim; larger ones gain nothing
 	maxSwept   = 1000                   // rows of one sweep
 
 	storeTimeout = 10 * time.Second // for one statement or claim
@@ -121,6 +124,7 @@ type Poller struct {
 	launcher *launcher
 	doubts   doubts
 	pace     pace
+	signals  pendingSignals
 	wake     chan struct{} // the plan has something new
 	poll     chan struct{} // do not wait for the next beat
 
@@ -141,7 +145,8 @@ func New(executes Executes, runs Runs, cluster Cluster, pool Pool, cfg Config) *
 	return &Poller{
 		executes: executes, runs: runs, cluster: cluster, pool: pool, cfg: cfg,
 		plan: newPlan(), launcher: newLauncher(cluster.Now, pool, cfg.Run),
-		wake: make(chan struct{}, 1), poll: make(chan struct{}, 1),
+		signals: pendingSignals{wake: make(chan struct{}, 1)},
+		wake:    make(chan struct{}, 1), poll: make(chan struct{}, 1),
 	}
 }
 
@@ -152,6 +157,7 @@ func (p *Poller) Run(ctx context.Context) {
 	loops.Go(func() { p.pollLoop(ctx) })
 	loops.Go(func() { outage.Every(ctx, p.cfg.Log, "sweep", sweepEvery, p.sweep) })
 	loops.Go(func() { p.dispatchLoop(ctx) })
+	loops.Go(func() { p.pendingLoop(ctx) })
 	loops.Wait()
 	p.handBack(context.WithoutCancel(ctx))
 }

@@ -2,12 +2,10 @@ package poller
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/node"
-	"github.com/qrtz-go/qrtz/run"
 )
 
 // sweep looks for what an owner left lying, for what is new, and at the switches.
@@ -17,7 +15,7 @@ func (p *Poller) sweep(ctx context.Context) error {
 	now := p.cluster.Now()
 	found, err := p.executes.Glance(ctx, execute.Look{
 		NodeID: p.cluster.Self().NodeID, Classes: p.cfg.Classes,
-		From: now.Add(-p.cfg.MisfireAfter), Until: now.Add(-grace), Now: now, Since: p.lastChange,
+		From: now.Add(-p.cfg.MisfireAfter), Until: now.Add(-grace), Now: now.Add(lookAhead), Since: p.lastChange,
 	})
 	if err != nil {
 		return err
@@ -43,7 +41,7 @@ func (p *Poller) sweep(ctx context.Context) error {
 		})
 	}
 	if err == nil && found.Pending {
-		err = p.claimPending(ctx, now)
+		p.Look(now)
 	}
 	return err
 }
@@ -182,30 +180,6 @@ func (p *Poller) addToPlan(ctx context.Context, read func() ([]*execute.Execute,
 	return err
 }
 
-// claimPending claims and starts PENDING runs, as many as there are free slots.
-func (p *Poller) claimPending(ctx context.Context, now time.Time) error {
-	pending, err := p.runs.Pending(ctx, p.withRoom(), now, maxBatch)
-	if err != nil {
-		return err
-	}
-	pending = slices.DeleteFunc(pending, func(r run.PendingRun) bool {
-		return r.AvailableAt.Add(time.Duration(p.cluster.Rank(r.Class, r.ID)) * grace).After(now) // another node goes first
-	})
-	pending, slots := p.reserveFor(pending)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
-	who := p.cluster.Self()
-	claimed, err := p.runs.ClaimPending(ctx, who, pending)
-	p.cluster.Note(claimed.Clock)
-	p.keepSlots(slots, claimed.Runs)
-	p.doubts.pending(who, claimed.InDoubt)
-	for _, r := range claimed.Refused {
-		p.cfg.Log.Error().Err(r.Err).Int64("run", r.Run.ID).Bool("ended", r.Stored).Msg("the server refuses the claim of this run")
-	}
-	p.start(execute.Applied{Runs: claimed.Runs})
-	return err
-}
-
 // withRoom are the classes of which this node can start a run, as far as their limits say.
 func (p *Poller) withRoom() (classes []string) {
 	for _, class := range p.cfg.Classes {
@@ -214,16 +188,4 @@ func (p *Poller) withRoom() (classes []string) {
 		}
 	}
 	return classes
-}
-
-// reserveFor takes slots for pending runs, and returns those runs that got one, with the slots given out by class.
-func (p *Poller) reserveFor(pending []run.PendingRun) (some []run.PendingRun, slots map[string]int) {
-	slots = map[string]int{}
-	for _, r := range pending {
-		if p.pool.ReserveFor(r.Class, 1) == 1 {
-			some = append(some, r)
-			slots[r.Class]++
-		}
-	}
-	return some, slots
 }

@@ -3,7 +3,6 @@ package poller
 import (
 	"database/sql"
 	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/run"
-	"github.com/qrtz-go/qrtz/schema"
 )
 
 func (b *bench) swept() {
@@ -37,38 +35,6 @@ func TestEachRankWaitsOneGraceMore(t *testing.T) {
 			require.LessOrEqual(b.t, late, max(time.Duration(rank)*grace, grace+sweepEvery))
 		})
 	}
-}
-
-func TestEachRankWaitsOneGraceMoreForAPendingRun(t *testing.T) {
-	benched(t, 10, func(b *bench, now time.Time) {
-		b.cluster.rank = 2
-		b.store.pending = []run.PendingRun{{ID: 5, Class: "tick", AvailableAt: now}}
-		b.swept()
-		require.Empty(b.t, b.won())
-		rest(2*grace - 1)
-		b.swept()
-		require.Empty(b.t, b.won())
-		rest(1)
-		b.swept()
-		require.Len(b.t, b.begun(), 1)
-		b.allFree(10)
-	})
-}
-
-func TestOnlyAsManyPendingRunsAsThereAreSlots(t *testing.T) {
-	benched(t, 3, func(b *bench, now time.Time) {
-		b.hold = make(chan struct{})
-		for id := range int64(8) {
-			b.store.pending = append(b.store.pending, run.PendingRun{ID: id + 1, Class: "tick", AvailableAt: now})
-		}
-		b.swept()
-		require.Len(b.t, b.won(), 3)
-		b.swept()
-		require.Len(b.t, b.won(), 3)
-		close(b.hold)
-		synctest.Wait()
-		b.allFree(3)
-	})
 }
 
 // A node whose own fires are overdue leaves alone what others left lying.
@@ -234,19 +200,5 @@ func TestTidying(t *testing.T) {
 		b.store.glance.WithoutApp, b.store.glance.Paused = true, true
 		b.swept()
 		require.Equal(b.t, []int{1, 1}, []int{b.calls("Adopt"), b.calls("MarkPaused")})
-	})
-}
-
-func TestASweepResolvesDoubts(t *testing.T) {
-	benched(t, 10, func(b *bench, now time.Time) {
-		b.store.pending = []run.PendingRun{{ID: 5, Class: "tick", AvailableAt: now}, {ID: 6, Class: "tick", AvailableAt: now}}
-		b.store.claimErr = fmt.Errorf("claim: %w", schema.ErrCommitUnknown)
-		require.ErrorIs(b.t, b.sweep(b.t.Context()), schema.ErrCommitUnknown)
-		b.allFree(10)
-		require.Empty(b.t, b.begun())
-		b.swept()
-		require.Equal(b.t, []int64{5, 6}, b.store.handed)
-		b.swept()
-		require.Len(b.t, b.store.handed, 2, "once")
 	})
 }

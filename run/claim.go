@@ -1,12 +1,10 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -18,87 +16,9 @@ import (
 	"github.com/qrtz-go/qrtz/schema"
 )
 
-// A run names its app, and so does its job. Where the two contradict each other it runs nowhere. The placeholders: the app,
-// the classes, the app, AVAILABLE_AT from and until, now, the AVAILABLE_AT and the ID after which to continue, how many.
-const pendingSQL = `
-SELECT R.ID, R.JOB_ID, R.EXECUTE_ID, R.AVAILABLE_AT, R.FENCE, J.JOB_CLASS, ` + slotsSQL + ` AS SLOTS, R.CANCEL_AT IS NOT NULL AS CANCELLED
-  FROM QRTZ_RUN R STRAIGHT_JOIN QRTZ_JOB J ON J.ID = R.JOB_ID AND J.APPLICATION = ? AND J.JOB_CLASS IN (?)
- WHERE R.APPLICATION = ? AND R.STATE = 'PENDING' AND R.AVAILABLE_AT BETWEEN ? AND ? AND R.FIRE_TIME <= ?
-   AND (R.AVAILABLE_AT > ? OR R.ID > ?)
- ORDER BY R.AVAILABLE_AT, R.ID LIMIT ?`
-
 const (
-	pendingPage  = 1000 // rows that one look reads at a time
-	pendingPages = 20   // that it reads at the most, to find some that can be claimed
-)
+	noExecutesSQL = `SET @QRTZ_LOCKED_EXECUTES = NULL`
 
-// PendingRun is a run that may be claimed.
-type PendingRun struct {
-	ID          int64
-	JobID       int64
-	Class       string
-	AvailableAt time.Time
-
-	slots     int  // how many runs of its job may go at a time; 0 for any number
-	slot      int  // that it is to have, if only some may
-	cancelled bool // it is to be ended, not started
-	execute   sql.NullInt64
-	fence     int64 // as it was read
-	token     int64 // the CLAIM_TOKEN of the latest attempt to claim it
-	ownData   int64 // bytes of data in its own row, as of that attempt
-}
-
-type pendingRow struct {
-	ID          int64         `db:"ID"`
-	JobID       int64         `db:"JOB_ID"`
-	ExecuteID   sql.NullInt64 `db:"EXECUTE_ID"`
-	AvailableAt int64         `db:"AVAILABLE_AT"`
-	Fence       int64         `db:"FENCE"`
-	Class       string        `db:"JOB_CLASS"`
-	Slots       int           `db:"SLOTS"`
-	Cancelled   bool          `db:"CANCELLED"`
-}
-
-// Pending reads the PENDING runs of the given classes that are available and due at now, the oldest first, at most
-// limit. Of a job of which only some runs may go at a time it reads as many as may start beside those that go, the first in
-// line: however long such a queue is, it hides no other job's runs.
-func (s *Store) Pending(ctx context.Context, classes []string, now time.Time, limit int) (found []PendingRun, err error) {
-	if len(classes) == 0 {
-		return nil, nil
-	}
-	open := places{store: s, limit: limit}
-	from, after := int64(math.MinInt64), int64(math.MinInt64)
-	for range pendingPages {
-		var page []pendingRow
-		if err := s.db.Select(ctx, &page, pendingSQL, s.app, classes, s.app, from, now.UnixMilli(), now.UnixMilli(), from, after, pendingPage); err != nil {
-			return nil, fmt.Errorf("read pending runs: %w", err)
-		}
-		var heads []PendingRun
-		for _, r := range page {
-			if slices.Contains(classes, r.Class) { // not a class whose name differs in case
-				heads = append(heads, r.run())
-			}
-		}
-		heads, err := open.give(ctx, heads)
-		if err != nil {
-			return nil, fmt.Errorf("read pending runs: %w", err)
-		}
-		if found = append(found, heads...); len(found) >= limit || len(page) < pendingPage {
-			break
-		}
-		from, after = page[len(page)-1].AvailableAt, page[len(page)-1].ID
-	}
-	return found[:min(len(found), limit)], nil
-}
-
-func (r pendingRow) run() PendingRun {
-	return PendingRun{
-		ID: r.ID, JobID: r.JobID, Class: r.Class, AvailableAt: time.UnixMilli(r.AvailableAt).UTC(),
-		slots: r.Slots, cancelled: r.Cancelled, execute: r.ExecuteID, fence: r.Fence,
-	}
-}
-
-const (
 	// To claim a run of a schedule also raises the fence of its execute: neither row may be locked.
 	freeExecutesSQL = `
 SELECT GROUP_CONCAT(F.ID) INTO @QRTZ_FREE_EXECUTES FROM (
@@ -167,21 +87,45 @@ func (s *Store) ClaimPending(ctx context.Context, who node.Instance, runs []Pend
 		return all, fmt.Errorf("claim pending runs: %w", err)
 	}
 	runs = slices.DeleteFunc(slices.Clone(runs), func(r PendingRun) bool { return r.cancelled })
-	slices.SortFunc(runs, func(a, b PendingRun) int { return cmp.Compare(a.ID, b.ID) })
-	id := func(r PendingRun) int64 { return r.ID }
-	err = lightBatches(ctx, s, runs, id, claimFor, func(some []PendingRun, sizes map[int64]int64) error {
-		for i := range some {
-			some[i].ownData = sizes[some[i].ID]
-		}
+	slices.SortFunc(runs, ByID)
+	claim := func(some []PendingRun) error {
 		claimed, err := s.claimPendingApart(ctx, who, some)
 		all.add(claimed)
 		return err
-	})
+	}
+	weighed, others := partition(runs, func(r PendingRun) bool { return r.ownData >= 0 })
+	begin := time.Now()
+	for some := range light(weighed, carefulBatch, func(r PendingRun) int64 { return r.ownData }) {
+		if err = claim(some); err != nil || time.Since(begin) >= claimFor {
+			break
+		}
+	}
+	if left := claimFor - time.Since(begin); err == nil && left > 0 {
+		id := func(r PendingRun) int64 { return r.ID }
+		err = lightBatches(ctx, s, others, id, left, func(some []PendingRun, sizes map[int64]int64) error {
+			for i := range some {
+				some[i].ownData = sizes[some[i].ID]
+			}
+			return claim(some)
+		})
+	}
 	slices.SortFunc(all.Runs, ByFireTime)
 	if err != nil {
 		return all, fmt.Errorf("claim pending runs: %w", err)
 	}
 	return all, nil
+}
+
+// partition parts rows, in their order, into those for which it holds and the others.
+func partition[T any](rows []T, holds func(T) bool) (yes, no []T) {
+	for _, row := range rows {
+		if holds(row) {
+			yes = append(yes, row)
+		} else {
+			no = append(no, row)
+		}
+	}
+	return yes, no
 }
 
 // claimPendingApart finds the runs that the server refuses for what stands in their rows. They end, since no
@@ -246,9 +190,11 @@ func (s *Store) claimPendingPacket(ctx context.Context, who node.Instance, runs 
 			runs[i].token = token
 		}
 		p.Exec(freeRunsSQL, ids)
-		p.Exec(freeExecutesSQL, executes)
-		p.Exec(lockedExecutesSQL, executes)
-		if len(executes) > 1 {
+		if len(executes) == 1 {
+			p.Exec(noExecutesSQL)
+		} else {
+			p.Exec(freeExecutesSQL, executes)
+			p.Exec(lockedExecutesSQL, executes)
 			p.Exec(fmt.Sprintf(raiseFencesSQL, table), slices.Concat(args, guard)...)
 		}
 		p.Exec(fmt.Sprintf(claimPendingSQL, table), slices.Concat(args, []any{who.NodeID, who.ID, token}, guard)...)

@@ -14,7 +14,8 @@ const (
 
 	claimFor = time.Second // after which a claim of pending runs leaves the rest for the next one
 
-	weighFirst = 8 // runs whose data is measured by one statement, at first
+	weighFirst = 8   // runs whose data is measured by one statement, at first
+	weighMost  = 500 // and at the most
 	weighFast  = 50 * time.Millisecond
 	weighSlow  = 500 * time.Millisecond
 )
@@ -60,7 +61,7 @@ func lightBatches[T any](ctx context.Context, s *Store, runs []T, id func(T) int
 		if err != nil {
 			return err
 		}
-		for batch := range light(some, len(some), func(r T) int64 { return sizes[id(r)] }) {
+		for batch := range light(some, carefulBatch, func(r T) int64 { return sizes[id(r)] }) {
 			if over() {
 				return nil
 			}
@@ -77,7 +78,7 @@ func (s *Store) weighAtOnce() int {
 	if n == 0 {
 		n = weighFirst
 	}
-	return int(min(n, carefulBatch))
+	return int(min(n, weighMost))
 }
 
 // dataSizes measures the data of runs, which may mean to read all of it from the server's disk.
@@ -88,15 +89,20 @@ func (s *Store) dataSizes(ctx context.Context, ids []int64) (map[int64]int64, er
 	}
 	begin := time.Now()
 	err := s.db.Select(ctx, &rows, dataSizeSQL, ids)
-	switch took := time.Since(begin); {
-	case err != nil, took > weighSlow:
-		s.weighing.Store(int64(max(1, len(ids)/4)))
-	case took < weighFast && len(ids) == s.weighAtOnce():
-		s.weighing.Store(int64(min(2*len(ids), carefulBatch)))
-	}
+	s.noteWeighing(len(ids), len(ids), time.Since(begin), err)
 	sizes := make(map[int64]int64, len(rows))
 	for _, r := range rows {
 		sizes[r.ID] = r.Size
 	}
 	return sizes, err
+}
+
+// noteWeighing notes how long it took to measure the data of so many runs, of at most so many.
+func (s *Store) noteWeighing(most, measured int, took time.Duration, err error) {
+	switch {
+	case err != nil, took > weighSlow:
+		s.weighing.Store(int64(max(1, most/4)))
+	case took < weighFast && measured == s.weighAtOnce():
+		s.weighing.Store(int64(min(2*measured, weighMost)))
+	}
 }

@@ -140,6 +140,9 @@ func (o *benchNodeOptions) flags(f *pflag.FlagSet) {
 	f.DurationVar(&o.Poll, "poll", 0, "how often to read what is due")
 	f.Int64Var(&o.from, "from", 0, "count from here, in milliseconds")
 	f.Int64Var(&o.until, "until", 0, "to here")
+	f.IntVar(&o.Asked.Rate, "ask", 0, "enqueue so many runs a second")
+	f.BoolVar(&o.Asked.InTx, "in-tx", false, "each in a transaction")
+	f.BoolVar(&o.Asked.Client, "client", false, "carry out nothing")
 }
 
 func (o *benchNodeOptions) validate(args []string) error { return noArgs(args) }

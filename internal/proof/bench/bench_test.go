@@ -39,6 +39,9 @@ func testNode(args []string) error {
 	flags.StringVar(&o.ID, "id", "", "")
 	flags.IntVar(&o.Workers, "workers", 0, "")
 	flags.DurationVar(&o.Poll, "poll", 0, "")
+	flags.IntVar(&o.Asked.Rate, "ask", 0, "")
+	flags.BoolVar(&o.Asked.InTx, "in-tx", false, "")
+	flags.BoolVar(&o.Asked.Client, "client", false, "")
 	for name, at := range map[string]*time.Time{"from": &o.From, "until": &o.Until} {
 		flags.Func(name, "", func(text string) error {
 			ms, err := strconv.ParseInt(text, 10, 64)

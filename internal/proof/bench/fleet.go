@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"strconv"
@@ -39,6 +40,15 @@ type benchNode struct {
 func (s *site) startNode(o NodeOptions) (*benchNode, error) {
 	args := append(s.Node[1:len(s.Node):len(s.Node)], "--id", o.ID, "--workers", strconv.Itoa(o.Workers), "--poll", o.Poll.String(),
 		"--from", strconv.FormatInt(o.From.UnixMilli(), 10), "--until", strconv.FormatInt(o.Until.UnixMilli(), 10))
+	if o.Asked.Rate > 0 {
+		args = append(args, "--ask", strconv.Itoa(o.Asked.Rate))
+	}
+	if o.Asked.InTx {
+		args = append(args, "--in-tx")
+	}
+	if o.Asked.Client {
+		args = append(args, "--client")
+	}
 	n := &benchNode{id: o.ID}
 	cmd := exec.Command(s.Node[0], args...) //nolint:noctx // it is stopped by signals
 	cmd.Env = append(os.Environ(), DSNEnv+"="+o.DSN)
@@ -132,11 +142,20 @@ func (f *fleet) stop() (summary, error) {
 }
 
 func (s *summary) add(one summary) {
-	s.Fires, s.Early, s.CPU = s.Fires+one.Fires, s.Early+one.Early, s.CPU+one.CPU
+	s.Fires, s.Early, s.CPU, s.AllCPU = s.Fires+one.Fires, s.Early+one.Early, s.CPU+one.CPU, s.AllCPU+one.AllCPU
 	s.HeapMB, s.ResidentMB, s.PeakMB = max(s.HeapMB, one.HeapMB), max(s.ResidentMB, one.ResidentMB), max(s.PeakMB, one.PeakMB)
+	s.Started, s.Committed = merged(s.Started, one.Started), merged(s.Committed, one.Committed)
 	if s.First.IsZero() || !one.First.IsZero() && one.First.Before(s.First) {
 		s.First = one.First
 	}
+}
+
+func merged(a, b map[int64]int64) map[int64]int64 {
+	if a == nil {
+		return b
+	}
+	maps.Copy(a, b)
+	return a
 }
 
 // kill ends what still runs.

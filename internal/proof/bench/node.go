@@ -21,6 +21,7 @@ type NodeOptions struct {
 	Workers     int           // 0 for the default
 	Poll        time.Duration // 0 for the default
 	From, Until time.Time     // between which starts are counted
+	Asked       askedFor
 }
 
 // summary is what a node, or several, have seen between From and Until.
@@ -30,6 +31,10 @@ type summary struct {
 	Late  *hdrhistogram.Snapshot `json:"late"`  // in microseconds
 	CPU   time.Duration          `json:"cpu"`   // processor time of the process
 	First time.Time              `json:"first"` // when the first handler of all started
+
+	AllCPU    time.Duration   `json:"all_cpu"`   // since From, to the end
+	Started   map[int64]int64 `json:"started"`   // of runs that were enqueued, in microseconds
+	Committed map[int64]int64 `json:"committed"` // likewise
 
 	HeapMB     float64 `json:"heap_mb"` // live at From
 	ResidentMB float64 `json:"resident_mb"`
@@ -45,9 +50,10 @@ func newHistogram() *hdrhistogram.Histogram {
 type recorder struct {
 	NodeOptions
 
-	mu   sync.Mutex
-	sum  summary
-	late *hdrhistogram.Histogram
+	mu     sync.Mutex
+	sum    summary
+	late   *hdrhistogram.Histogram
+	before time.Duration // processor time at From
 }
 
 func (r *recorder) start(fire time.Time) {
@@ -77,6 +83,9 @@ func (r *recorder) measure(ctx context.Context) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	heap, resident, before := float64(m.HeapAlloc)/(1<<20), residentMB("VmRSS"), ownTime()
+	r.mu.Lock()
+	r.before = before
+	r.mu.Unlock()
 	if !sleep(ctx, time.Until(r.Until)) {
 		return
 	}
@@ -108,13 +117,30 @@ func Node(ctx context.Context, o NodeOptions, out io.Writer) error {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	})
+	a := newAsks()
+	qrtz.Handle(s, asked, func(_ context.Context, run *qrtz.Run, _ struct{}) error {
+		a.note(a.started, run.ID)
+		r.start(run.FireTime)
+		return nil
+	})
 	go r.measure(ctx)
-	if err := s.Run(ctx); err != nil {
+	var asking sync.WaitGroup
+	var failed error
+	if o.Asked.Rate > 0 {
+		asking.Go(func() { failed = a.ask(ctx, s, db.DB, o) })
+	}
+	if o.Asked.Client {
+		<-ctx.Done()
+	} else if err := s.Run(ctx); err != nil {
 		return err
+	}
+	if asking.Wait(); failed != nil && ctx.Err() == nil {
+		return failed
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sum.Late, r.sum.PeakMB = r.late.Export(), residentMB("VmHWM")
+	r.sum.AllCPU, r.sum.Started, r.sum.Committed = ownTime()-r.before, a.started, a.committed
 	return json.NewEncoder(out).Encode(r.sum)
 }
 

@@ -16,6 +16,8 @@ type Report struct {
 	ClaimTimes []ClaimTime       `json:"claim_times,omitempty"`
 	Claims     []Claims          `json:"claims,omitempty"`
 	Lateness   []Lateness        `json:"lateness,omitempty"`
+	Queued     []Queued          `json:"queued,omitempty"`
+	Backlog    []Backlog         `json:"backlog,omitempty"`
 	Rest       []Rest            `json:"rest,omitempty"`
 	Memory     *Memory           `json:"memory,omitempty"`
 	Failover   []Failover        `json:"failover,omitempty"`

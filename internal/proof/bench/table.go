@@ -59,7 +59,7 @@ func figure(v float64) string {
 func (r *Report) tables() []table {
 	var all []table
 	for _, t := range []table{
-		r.conditionTable(), r.floorTable(), r.claimTimeTable(), r.claimTable(), r.latenessTable(), r.restTable(), r.memoryTable(), r.failoverTable(), r.startupTable(),
+		r.conditionTable(), r.floorTable(), r.claimTimeTable(), r.claimTable(), r.latenessTable(), r.queuedTable(), r.backlogTable(), r.restTable(), r.memoryTable(), r.failoverTable(), r.startupTable(),
 	} {
 		if len(t.rows) > 0 {
 			all = append(all, t)
@@ -141,6 +141,30 @@ func (r *Report) latenessTable() table {
 	}
 	for _, l := range r.Lateness {
 		t.add(l.Load, l.Nodes, l.Workers, l.Due, l.Fires, l.Early, l.P50, l.P90, l.P99, l.P999, l.Max)
+	}
+	return t
+}
+
+func (r *Report) queuedTable() table {
+	t := table{
+		title: "Enqueued runs: from the return of Enqueue, or of the caller's COMMIT, to the handler's first line, in milliseconds",
+		note:  "The nodes have default settings. A transaction of the caller's takes up to 10 ms longer than what is enqueued in it.",
+		head:  []string{"enqueued a second", "by", "nodes", "runs", "p50", "p90", "p99", "p99.9", "max"},
+	}
+	for _, q := range r.Queued {
+		t.add(q.Rate, q.From, q.Nodes, q.Fires, q.P50, q.P90, q.P99, q.P999, q.Max)
+	}
+	return t
+}
+
+func (r *Report) backlogTable() table {
+	t := table{
+		title: "A backlog of pending runs, with no-op handlers",
+		note:  "Counted from the first handler's start to the last result on record.",
+		head:  []string{"runs", "nodes", "workers", "runs/s", "statements/run", "node cores", "server cores"},
+	}
+	for _, b := range r.Backlog {
+		t.add(b.Runs, b.Nodes, b.Workers, b.PerSecond, b.Statements, b.NodeCPU, b.ServerCPU)
 	}
 	return t
 }
