@@ -3,6 +3,7 @@ package qrtz
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -77,8 +78,21 @@ type Config struct {
 	// Hooks are told what happens to runs. Defaults to none.
 	Hooks Hooks
 
-	// Logger takes what the scheduler has to say. Defaults to none.
+	// Around is put around the handler of each run, for tracing, logging, metrics or panics. The first is the outermost. Open calls
+	// each of them once; the Handler that it returns is called for every run whose data could be read. That Handler calls next, or
+	// returns an error in its place. It sees data that does not decode as next's error, and a panic of the handler as a panic, which
+	// it must let pass or turn into an error. The run's timeout and cancellation end its context, too. Defaults to none.
+	Around []Middleware
+
+	// UnknownFields is what becomes of fields in JSON data that the type of a handler does not have: UnknownIgnored or
+	// UnknownRefused. Defaults to UnknownIgnored; in qrtztest to UnknownRefused.
+	UnknownFields UnknownFields
+
+	// Logger or Slog, one of them, takes what the scheduler has to say, and the lines of handlers that ask their context for a logger:
+	// zerolog.Ctx and Slog give one with the run's fields. By default the scheduler's warnings and errors, and all lines of handlers,
+	// go to stderr as JSON. A zerolog.Nop() takes nothing.
 	Logger *zerolog.Logger
+	Slog   *slog.Logger
 
 	// Wall is this machine's clock. It only serves to show in QRTZ_NODE how wrong the clock is: qrtz goes by the
 	// database's. Defaults to time.Now.
@@ -93,10 +107,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MisfireAfter, 60*time.Second)
 	setDefault(&c.NodeTimeout, 22500*time.Millisecond)
 	setDefault(&c.DrainTimeout, 20*time.Second)
-	if c.Logger == nil {
-		none := zerolog.Nop()
-		c.Logger = &none
-	}
+	setDefault(&c.UnknownFields, UnknownIgnored)
 	if c.Wall == nil {
 		c.Wall = time.Now
 	}
@@ -135,6 +146,11 @@ func (c Config) Validate() error {
 	refuse(c.MisfireInterval < 100*time.Millisecond, "MisfireInterval (%s) must be at least 100ms", c.MisfireInterval)
 	refuse(c.MisfireAfter <= c.PollInterval, "MisfireAfter (%s) must exceed PollInterval (%s)", c.MisfireAfter, c.PollInterval)
 	refuse(c.NodeTimeout < 2*c.PollInterval, "NodeTimeout (%s) must be at least twice PollInterval (%s)", c.NodeTimeout, c.PollInterval)
+	refuse(c.UnknownFields != UnknownIgnored && c.UnknownFields != UnknownRefused, "UnknownFields (%q): want %q or %q", c.UnknownFields, UnknownIgnored, UnknownRefused)
+	refuse(c.Logger != nil && c.Slog != nil, "Logger and Slog are both set: want one of them")
+	for i, outer := range c.Around {
+		refuse(outer == nil, "Around[%d] is nil", i)
+	}
 	refuse(c.DrainTimeout < 0, "DrainTimeout (%s) must not be negative", c.DrainTimeout)
 	return errors.Join(problems...)
 }

@@ -1,10 +1,16 @@
 package qrtz
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/qrtz-go/qrtz/internal/text"
@@ -30,32 +36,159 @@ type Run struct {
 	Fence int64
 
 	active *active
+	data   []byte
 }
 
-// handler carries out a run whose data is still JSON.
-type handler func(ctx context.Context, run *Run, data []byte) error
+// Data is the run's data as it is stored, which is JSON if a program wrote it; nil for none. It must not be changed.
+func (r *Run) Data() []byte { return r.data }
+
+// Handler carries out a run. [Handle] makes one of a function that wants its data as a type; Config.Around puts a [Middleware] around all of them.
+type Handler func(ctx context.Context, run *Run) error
+
+// Middleware puts something around a Handler: it returns one that calls next, before or after something of its own.
+type Middleware func(next Handler) Handler
+
+// UnknownFields is what becomes of a field in a run's JSON data that the type of its handler does not have.
+type UnknownFields string
+
+// What Config.UnknownFields may be.
+const (
+	UnknownIgnored UnknownFields = "ignored" // the handler does not see it; the default
+	UnknownRefused UnknownFields = "refused" // the run is FAILED without a call of its handler; the default of qrtztest
+)
 
 // Handle registers the handler of a class; T is what the job's JSON data is decoded into. Runs of the class go
-// to nodes that have registered it, and to no others. A handler that returns an error, panics, or is given data
-// that does not decode makes a FAILED run. Its context ends when the scheduler gives up waiting for it
-// (Config.DrainTimeout) or loses the run (ErrFenced is the cause then).
+// to nodes that have registered it, and to no others. A handler that returns an error or panics makes a FAILED run, which is tried
+// again if its job has attempts left. One that is given data which does not decode is not called: that run is FAILED for good.
 //
-// Handle must be called before Scheduler.Run; it panics on an empty class or one that has a handler already.
+// The context ends when the scheduler gives up waiting for the run (Config.DrainTimeout) or loses it (ErrFenced is the cause then).
+// It has the values of Scheduler.Run's context, and loggers with the run's fields: [zerolog.Ctx] and [Slog].
+//
+// Handle panics on an empty class, on one that has a handler already, and once Scheduler.Run (or Manual) has begun: the node has told
+// the others by then which classes it handles.
 func Handle[T any](s *Scheduler, class string, h func(ctx context.Context, run *Run, data T) error) {
-	s.handle(class, func(ctx context.Context, run *Run, data []byte) error {
-		var value T
-		if len(data) > 0 {
-			if err := json.Unmarshal(data, &value); err != nil {
-				return fmt.Errorf("JOB_DATA of job %d does not fit the handler of class %q (%T): %w", run.JobID, class, value, err)
-			}
+	s.handlers.add(class, func(ctx context.Context, run *Run) error {
+		value, err := decode[T](run, s.cfg.UnknownFields == UnknownRefused)
+		if err != nil {
+			return NoRetry(err) // the next attempt would be given the same
 		}
 		return h(ctx, run, value)
 	})
 }
 
+// decode returns the data of a run as its handler wants it.
+func decode[T any](run *Run, refuseUnknown bool) (value T, err error) {
+	if len(run.data) == 0 {
+		return value, nil
+	}
+	if shape := reflect.TypeFor[T](); refuseUnknown && shape != reflect.TypeFor[struct{}]() { // a handler of struct{} wants no data
+		decoder := json.NewDecoder(bytes.NewReader(run.data))
+		decoder.DisallowUnknownFields()
+		if err = decoder.Decode(&value); err == nil {
+			if _, more := decoder.Token(); !errors.Is(more, io.EOF) {
+				err = fmt.Errorf("there is more behind the first value, at byte %d", decoder.InputOffset())
+			}
+		}
+	} else {
+		err = json.Unmarshal(run.data, &value)
+	}
+	if err == nil {
+		return value, nil
+	}
+	return value, fmt.Errorf("JOB_DATA of run %d (its own, its schedule's, or that of job %d, %q) does not fit the handler of class %q: %w%s; want JSON such as %s",
+		run.ID, run.JobID, run.Job, run.Class, err, placeOf(err), sample[T]())
+}
+
+// placeOf says where in the data an error is, if it tells.
+func placeOf(err error) string {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Sprintf(" (at byte %d)", syntax.Offset)
+	case errors.As(err, &kind):
+		return fmt.Sprintf(" (at byte %d)", kind.Offset)
+	}
+	return ""
+}
+
+// sample is what JSON of a type looks like: that of its zero value.
+func sample[T any]() (looks string) {
+	var zero T
+	looks = fmt.Sprintf("a %T", zero)
+	defer func() { _ = recover() }() // of a MarshalJSON
+	if raw, err := json.Marshal(zero); err == nil && string(raw) != "null" {
+		looks = text.Clip(string(raw), 500)
+	}
+	return looks
+}
+
+// handlers are those of a Scheduler, by class. Once a node has told others of them, there are no more.
+type handlers struct {
+	mu      sync.RWMutex
+	byClass map[string]Handler
+	frozen  bool
+}
+
+func (h *handlers) add(class string, handler Handler) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case class == "":
+		panic("qrtz: Handle needs a class")
+	case h.byClass[class] != nil:
+		panic(fmt.Sprintf("qrtz: class %q has a handler already", class))
+	case h.frozen:
+		panic(fmt.Sprintf("qrtz: Handle of class %q after Scheduler.Run or Manual has begun: its runs would never come here; register all handlers before", class))
+	}
+	h.byClass[class] = handler
+}
+
+// freeze lets no more handlers in, or does so again.
+func (h *handlers) freeze(frozen bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.frozen = frozen
+}
+
+// has tells whether a class has a handler.
+func (h *handlers) has(class string) bool {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.byClass[class] != nil
+}
+
+// classes lists, sorted, what this process has handlers for.
+func (h *handlers) classes() []string {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return slices.Sorted(maps.Keys(h.byClass))
+}
+
+// carryOut is the innermost Handler.
+func (h *handlers) carryOut(ctx context.Context, run *Run) error {
+	h.mu.RLock()
+	handler := h.byClass[run.Class]
+	h.mu.RUnlock()
+	if handler == nil {
+		return fmt.Errorf("no handler for class %q on this node", run.Class)
+	}
+	return handler(ctx, run)
+}
+
+// around puts what the configuration has around a handler. The first is the outermost.
+func around(middleware []Middleware, h Handler) (Handler, error) {
+	for i, outer := range slices.Backward(middleware) {
+		if h = outer(h); h == nil {
+			return nil, fmt.Errorf("Config.Around[%d] has returned no Handler", i)
+		}
+	}
+	return h, nil
+}
+
 // call runs a handler on the data that load brings, and hands over what it returned. A panic becomes an error with its stack; a
 // handler that ends its goroutine (runtime.Goexit, as a test's FailNow does) has failed too.
-func call(ctx context.Context, h handler, run *Run, load func() (data []byte, release func(), err error), done func(error)) {
+func call(ctx context.Context, h Handler, run *Run, load func() (data []byte, release func(), err error), done func(error)) {
 	err := errors.New("the handler ended its goroutine")
 	defer func() {
 		if p := recover(); p != nil {
@@ -63,17 +196,14 @@ func call(ctx context.Context, h handler, run *Run, load func() (data []byte, re
 		}
 		done(err)
 	}()
-	if h == nil {
-		err = fmt.Errorf("no handler for class %q on this node", run.Class)
-		return
-	}
 	data, release, failed := load()
 	if failed != nil {
 		err = failed
 		return
 	}
 	defer release()
-	err = h(ctx, run, data)
+	run.data = data
+	err = h(ctx, run)
 }
 
 func newRun(a *active, node string) *Run {

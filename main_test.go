@@ -43,11 +43,19 @@ func newCluster(t *testing.T) *cluster {
 	db, err := sql.Open("mysql", dsn)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	require.NoError(t, qrtz.Migrate(t.Context(), db))
+	migrate(t, db)
 	c := &cluster{t: t, dsn: dsn, db: db}
 	t.Cleanup(c.inOrder)
 	t.Cleanup(c.check)
 	return c
+}
+
+// migrate creates the tables.
+func migrate(t *testing.T, db *sql.DB) {
+	t.Helper()
+	s, err := qrtz.Open(db, quick(""))
+	require.NoError(t, err)
+	require.NoError(t, s.Migrate(t.Context()))
 }
 
 // testNode is a scheduler that runs until it is stopped.

@@ -40,18 +40,18 @@ type heldRun struct {
 // Manual joins the cluster in place of Run, and does what a node does when it starts: misfire policies are applied, and
 // runs that no instance holds any more are put on record as LOST. The nodeID, if not empty, takes the place of Config's.
 func (s *Scheduler) Manual(ctx context.Context, nodeID string) (*Manual, error) {
-	if !s.busy.CompareAndSwap(false, true) {
-		return nil, errors.New("qrtz: this Scheduler is running already")
+	if err := s.begin(); err != nil {
+		return nil, err
 	}
 	if nodeID != "" {
 		s.cfg.NodeID = nodeID
 	}
-	session := newSession(s, &links{own: s.db, beat: s.db}) // which the test has told the time
+	session := newSession(ctx, s, &links{own: s.db, beat: s.db}) // which the test has told the time
 	s.session.Store(session)
 	m := &Manual{scheduler: s, session: session, holding: map[hold]bool{}, waiting: make(chan *heldRun)}
 	session.manual = m
 	session.hooks, session.tell = m.recording(s.cfg.Hooks), func(hook func(Event), e Event) { hook(e) }
-	session.handlers = m.waitingHandlers(session.handlers)
+	session.carry = m.waitingAround(session.carry)
 	session.clock.StandStill(true)
 	if err := session.start(ctx); err != nil {
 		m.free()
@@ -63,7 +63,7 @@ func (s *Scheduler) Manual(ctx context.Context, nodeID string) (*Manual, error) 
 // free lets the Scheduler run, or be driven by another Manual.
 func (m *Manual) free() {
 	m.scheduler.session.Store(nil)
-	m.scheduler.busy.Store(false)
+	m.scheduler.end()
 }
 
 // start joins the cluster and does all of the misfire handler's work at once, so that a test knows what has been done.
@@ -91,22 +91,18 @@ func (m *Manual) recording(user Hooks) Hooks {
 	return Hooks{Claimed: user.Claimed, Started: user.Started, Finished: note(user.Finished), Skipped: note(user.Skipped), Lost: note(user.Lost), Stuck: user.Stuck}
 }
 
-// waitingHandlers are handlers whose runs wait where a test holds them.
-func (m *Manual) waitingHandlers(of map[string]handler) map[string]handler {
-	all := make(map[string]handler, len(of))
-	for class, h := range of {
-		all[class] = func(ctx context.Context, run *Run, data []byte) error {
-			if err := m.wait(run, hold{class, false}); err != nil {
-				return err
-			}
-			err := h(ctx, run, data)
-			if died := m.wait(run, hold{class, true}); died != nil {
-				return died
-			}
+// waitingAround is a Handler whose runs wait where a test holds them.
+func (m *Manual) waitingAround(next Handler) Handler {
+	return func(ctx context.Context, run *Run) error {
+		if err := m.wait(run, hold{run.Class, false}); err != nil {
 			return err
 		}
+		err := next(ctx, run)
+		if died := m.wait(run, hold{run.Class, true}); died != nil {
+			return died
+		}
+		return err
 	}
-	return all
 }
 
 // wait waits if a test holds runs here, and returns why the run cannot continue.
@@ -126,9 +122,10 @@ func (m *Manual) holds(class string) bool {
 
 // RunDue does the misfire handler's work, and then carries out everything that is due now, one run after the other in order of fire time, until nothing is due
 // any more. A run that begins to wait (Hold) is left to Release. It returns what has finished, was skipped or lost since it was last
-// called, and when there will be more to do, in UTC; zero for never.
+// called, and when there will be more to do, in UTC; zero for never. Handlers get the values of ctx.
 func (m *Manual) RunDue(ctx context.Context) (told []Event, next time.Time, err error) {
 	s := m.session
+	s.values.Store(withoutEnd(ctx))
 	err = s.member.Beat(ctx)
 	if err == nil {
 		m.timeOut()

@@ -23,7 +23,9 @@ type Scheduler struct {
 	Client // whose session is set while this is busy
 
 	cfg      Config
-	handlers map[string]handler
+	logs     logs
+	handlers handlers
+	carryOut Handler // finds the handler of a run, with Config.Around around it
 	pool     *pool.Pool
 	busy     atomic.Bool // Run runs, or a Manual drives it
 	hints    hints
@@ -38,32 +40,29 @@ func Open(db *sql.DB, cfg Config) (*Scheduler, error) {
 	dbx, prefix := sqlx.NewDb(db, "mysql"), schema.Prefix(cfg.Prefix)
 	runs := run.NewStore(dbx, prefix, cfg.App)
 	s := &Scheduler{
-		Client: Client{
-			db: dbx, executes: execute.NewStore(dbx, prefix, cfg.App, runs), runs: runs, session: &atomic.Pointer[session]{}, logger: cfg.Logger,
-		},
+		Client:   Client{db: dbx, executes: execute.NewStore(dbx, prefix, cfg.App, runs), runs: runs, session: &atomic.Pointer[session]{}},
 		cfg:      cfg,
-		handlers: map[string]handler{},
+		logs:     cfg.logs(),
+		handlers: handlers{byClass: map[string]Handler{}},
 		pool:     pool.New(cfg.Workers),
 	}
 	s.scheduler = s
+	s.logger = &s.logs.own
+	var err error
+	if s.carryOut, err = around(cfg.Around, s.handlers.carryOut); err != nil {
+		return nil, fmt.Errorf("qrtz: %w", err)
+	}
 	return s, nil
 }
 
-// Migrate creates the QRTZ_ tables or brings them to the version this program needs. An installation of the
-// version 1.3 of the Java edition is upgraded in place. It may run on several nodes at once, and again.
-func Migrate(ctx context.Context, db *sql.DB) error {
-	_, err := schema.Up(ctx, db, schema.DefaultPrefix)
-	return err
-}
-
-func (s *Scheduler) handle(class string, h handler) {
-	if class == "" {
-		panic("qrtz: Handle needs a class")
+// Migrate creates the scheduler's tables, named with Config.Prefix, or brings them to the version this program needs. An installation
+// of the version 1.3 of the Java edition is upgraded in place. It may run on several nodes at once, and again. The account needs the
+// privileges to create and alter tables and views.
+func (s *Scheduler) Migrate(ctx context.Context) error {
+	if _, err := schema.Up(ctx, s.db.DB, schema.Prefix(s.cfg.Prefix)); err != nil {
+		return fmt.Errorf("qrtz: %w", err)
 	}
-	if _, ok := s.handlers[class]; ok {
-		panic(fmt.Sprintf("qrtz: class %q has a handler already", class))
-	}
-	s.handlers[class] = h
+	return nil
 }
 
 // Resize changes how many runs this process carries out at once. Running jobs continue.
@@ -80,16 +79,32 @@ func (s *Scheduler) Resize(workers int) error {
 // writes their results and leaves the cluster. Once it has joined, an outage of the database is logged and waited
 // out, never returned: a nil error means that ctx has ended.
 //
+// Handlers get the values of ctx, and not its end: they are given time to finish.
+//
 // The declared classes need handlers first. A Scheduler runs once at a time.
 func (s *Scheduler) Run(ctx context.Context) error {
-	if !s.busy.CompareAndSwap(false, true) {
-		return errors.New("qrtz: this Scheduler is running already")
+	if err := s.begin(); err != nil {
+		return err
 	}
-	defer s.busy.Store(false)
+	defer s.end()
 	if err := s.run(ctx); err != nil && !ended(ctx) { // told to stop before it has begun, it has not failed
 		return fmt.Errorf("qrtz: %w", err)
 	}
 	return nil
+}
+
+// begin takes the Scheduler for Run or a Manual, which calls end when it is done.
+func (s *Scheduler) begin() error {
+	if !s.busy.CompareAndSwap(false, true) {
+		return errors.New("qrtz: this Scheduler is running already")
+	}
+	s.handlers.freeze(true)
+	return nil
+}
+
+func (s *Scheduler) end() {
+	s.handlers.freeze(false)
+	s.busy.Store(false)
 }
 
 // ended tells whether a context has ended. A connection that is given up at its deadline may say so a little before the context does.
@@ -105,7 +120,7 @@ func (s *Scheduler) run(ctx context.Context) error {
 	}
 	defer links.close()
 	s.warnOfLimits()
-	session := newSession(s, links)
+	session := newSession(ctx, s, links)
 	s.session.Store(session)
 	defer s.session.Store(nil)
 	if err := s.enter(ctx, session); err != nil {
@@ -118,8 +133,8 @@ func (s *Scheduler) run(ctx context.Context) error {
 // warnOfLimits logs limits that limit nothing.
 func (s *Scheduler) warnOfLimits() {
 	for _, class := range slices.Sorted(maps.Keys(s.cfg.Limits)) {
-		if s.handlers[class] == nil {
-			s.cfg.Logger.Warn().Str("class", class).Msg("Config.Limits names a class without a handler in this process")
+		if !s.handlers.has(class) {
+			s.logs.own.Warn().Str("class", class).Msg("Config.Limits names a class without a handler in this process")
 		}
 	}
 }
@@ -153,10 +168,7 @@ func (s *Scheduler) checkSettings(ctx context.Context, l *links) error {
 	}
 	warnings, err := schema.Settings(ctx, l.own)
 	for _, w := range warnings {
-		s.cfg.Logger.Warn().Str("setting", w.Setting).Str("value", w.Value).Str("want", w.Want).Msg("the server's settings: " + w.Why)
+		s.logs.own.Warn().Str("setting", w.Setting).Str("value", w.Value).Str("want", w.Want).Msg("the server's settings: " + w.Why)
 	}
 	return err
 }
-
-// classes lists, sorted, what this process has handlers for.
-func (s *Scheduler) classes() []string { return slices.Sorted(maps.Keys(s.handlers)) }

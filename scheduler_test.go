@@ -60,6 +60,11 @@ func TestRunSaysWhatFailsWhileItsContextLasts(t *testing.T) {
 	cfg.Prefix = "NOT_THERE_"
 	s := c.open(cfg)
 	require.ErrorContains(t, s.Run(t.Context()), "migrate")
+	require.NoError(t, s.Migrate(t.Context()))
+	require.NoError(t, s.Migrate(t.Context()), "it may be called again")
+	require.NoError(t, s.Declare(t.Context(), qrtz.Job{Name: "tick"}))
+	require.Equal(t, 1, c.count(`SELECT COUNT(*) FROM NOT_THERE_JOB`))
+	require.Zero(t, c.count(`SELECT COUNT(*) FROM QRTZ_JOB`), "the tables of another prefix stay as they are")
 }
 
 func TestANodeSaysWhenItStartsThatTheServerMayLoseCommits(t *testing.T) {
@@ -72,7 +77,7 @@ func TestANodeSaysWhenItStartsThatTheServerMayLoseCommits(t *testing.T) {
 	db, err := sql.Open("mysql", server.DSN("settings"))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
-	require.NoError(t, qrtz.Migrate(t.Context(), db))
+	migrate(t, db)
 
 	var lines bytes.Buffer
 	log := zerolog.New(zerolog.SyncWriter(&lines))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/qrtz-go/qrtz/app"
@@ -29,7 +30,8 @@ const (
 // session is one life of a Scheduler, from joining the cluster to leaving it.
 type session struct {
 	cfg      Config
-	handlers map[string]handler
+	logs     *logs
+	carry    Handler  // calls the handler of a run
 	classes  []string // of the handlers, sorted
 	pool     *pool.Pool
 	links    *links
@@ -50,6 +52,8 @@ type session struct {
 	hooks    Hooks
 	tell     func(hook func(Event), e Event)
 
+	values atomic.Pointer[values] // that handlers see
+
 	stuck  stuckLog
 	manual *Manual // that drives it; nil while Run does
 
@@ -58,17 +62,18 @@ type session struct {
 	cancelRuns context.CancelCauseFunc
 }
 
-func newSession(scheduler *Scheduler, l *links) *session {
+func newSession(ctx context.Context, scheduler *Scheduler, l *links) *session {
 	cfg := scheduler.cfg
-	log, prefix := *cfg.Logger, schema.Prefix(cfg.Prefix)
+	log, prefix := scheduler.logs.own, schema.Prefix(cfg.Prefix)
 	s := &session{
-		cfg: cfg, handlers: scheduler.handlers, classes: scheduler.classes(), pool: scheduler.pool, links: l, active: actives{byID: map[int64]*active{}},
+		cfg: cfg, logs: &scheduler.logs, carry: scheduler.carryOut, classes: scheduler.handlers.classes(), pool: scheduler.pool, links: l, active: actives{byID: map[int64]*active{}},
 		clock: node.NewClock(l.beat, cfg.Wall, log), apps: app.NewStore(l.own, prefix, cfg.App), runs: run.NewStore(l.own, prefix, cfg.App),
 	}
 	s.pool.Limit(s.classes, cfg.Limits, cfg.Reserved)
 	s.executes = execute.NewStore(l.own, prefix, cfg.App, s.runs)
 	s.events, s.hooks = newEvents(log), cfg.Hooks
 	s.tell = s.events.tell
+	s.values.Store(withoutEnd(ctx))
 	s.running, s.cancelRuns = context.WithCancelCause(context.Background())
 	s.member = node.NewMember(l.own, l.beat, prefix, cfg.App, s.clock, node.Config{
 		ID: cfg.NodeID, Classes: s.classes, Version: version(), Log: log, Wall: cfg.Wall,
@@ -102,7 +107,7 @@ func (s *session) join(ctx context.Context) error {
 		return err
 	}
 	self := s.member.Self()
-	s.cfg.Logger.Info().Str("app", s.cfg.App).Str("node", self.NodeID).Int64("instance", self.ID).
+	s.logs.own.Info().Str("app", s.cfg.App).Str("node", self.NodeID).Int64("instance", self.ID).
 		Strs("classes", s.classes).Dur("clock_skew", s.clock.Skew()).Msg("joined")
 	return nil
 }
@@ -113,7 +118,7 @@ func (s *session) loseAbandoned(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, loseTimeout)
 	defer cancel()
 	if err := s.misfire.LoseAbandoned(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-		s.cfg.Logger.Warn().Err(err).Msg("could not look for the runs of nodes that are gone; the misfire handler will")
+		s.logs.own.Warn().Err(err).Msg("could not look for the runs of nodes that are gone; the misfire handler will")
 	}
 }
 
@@ -123,7 +128,7 @@ func (s *session) run(ctx context.Context) {
 	var last sync.WaitGroup
 	last.Go(func() { s.member.Run(lasting) })
 	last.Go(func() { s.results.Run(lasting) })
-	last.Go(func() { outage.Every(lasting, *s.cfg.Logger, "attend to runs", attendEvery, s.attend) })
+	last.Go(func() { outage.Every(lasting, s.logs.own, "attend to runs", attendEvery, s.attend) })
 
 	go s.events.run()
 	s.loseAbandoned(ctx)
@@ -147,12 +152,12 @@ func (s *session) drain(ctx context.Context) {
 	if s.pool.Drain(wait) == nil {
 		return
 	}
-	s.cfg.Logger.Warn().Dur("after", s.cfg.DrainTimeout).Int("free", s.pool.Free()).Msg("cancelling the runs that have not ended")
+	s.logs.own.Warn().Dur("after", s.cfg.DrainTimeout).Int("free", s.pool.Free()).Msg("cancelling the runs that have not ended")
 	s.endRuns(ErrDrained)
 	wait, cancel = context.WithTimeout(ctx, lastWords)
 	defer cancel()
 	if s.pool.Drain(wait) != nil {
-		s.cfg.Logger.Error().Msg("leaving while handlers that ignore their context still run; their runs will be LOST")
+		s.logs.own.Error().Msg("leaving while handlers that ignore their context still run; their runs will be LOST")
 	}
 }
 
@@ -160,10 +165,10 @@ func (s *session) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	if err := s.member.Leave(ctx); err != nil {
-		s.cfg.Logger.Warn().Err(err).Msg("could not leave the cluster; the others will see the heartbeat expire")
+		s.logs.own.Warn().Err(err).Msg("could not leave the cluster; the others will see the heartbeat expire")
 		return
 	}
-	s.cfg.Logger.Info().Str("node", s.member.Self().NodeID).Msg("left")
+	s.logs.own.Info().Str("node", s.member.Self().NodeID).Msg("left")
 }
 
 // beforeRejoin hands back and writes what a fenced instance leaves behind, while its row is still its own.
@@ -198,11 +203,12 @@ func (s *session) carryOut(r run.Run, startedAt time.Time) {
 	s.active.add(a)
 	s.tellStarted(a)
 	load := func() ([]byte, func(), error) { return s.loader.load(ctx, r) }
-	call(ctx, s.handlers[r.Class], newRun(a, self.NodeID), load, func(err error) {
+	mine := newRun(a, self.NodeID)
+	call(&runContext{Context: ctx, values: s.values.Load(), run: mine, app: s.cfg.App, logs: s.logs}, s.carry, mine, load, func(err error) {
 		s.active.remove(a)
 		cause := context.Cause(ctx)
 		if err != nil && errors.Is(cause, ErrFenced) {
-			s.cfg.Logger.Warn().Int64("run", r.ID).Str("class", r.Class).Msg("given up: it will be LOST, and recovered if its job asks for it")
+			s.logs.own.Warn().Int64("run", r.ID).Str("class", r.Class).Msg("given up: it will be LOST, and recovered if its job asks for it")
 			return
 		}
 		result := s.result(a, cause, err)
@@ -213,7 +219,7 @@ func (s *session) carryOut(r run.Run, startedAt time.Time) {
 
 // giveUp is told of a run that was claimed by an instance whose lease is over, and has therefore not been started.
 func (s *session) giveUp(r run.Run) {
-	s.cfg.Logger.Warn().Int64("run", r.ID).Msg("not started: the instance that claimed it has lost its place in the cluster; handed back if it still can be")
+	s.logs.own.Warn().Int64("run", r.ID).Msg("not started: the instance that claimed it has lost its place in the cluster; handed back if it still can be")
 	s.poller.GiveUp(r)
 }
 
@@ -253,7 +259,7 @@ func (s *session) result(a *active, cause, err error) run.Result {
 	if again && result.State == run.Failed {
 		result.RetryAt = now.Add(after)
 	}
-	s.cfg.Logger.Warn().Int64("run", a.run.ID).Str("class", a.run.Class).Time("fire", a.run.FireTime).Int("attempt", a.run.Attempt).
+	s.logs.own.Warn().Int64("run", a.run.ID).Str("job", a.run.Job).Str("class", a.run.Class).Time("fire", a.run.FireTime).Int("attempt", a.run.Attempt).
 		Bool("retry", !result.RetryAt.IsZero()).Str("reason", text.Line(result.Message, maxReason)).Msg(outcome[result.State]) // the stack of a panic is in QRTZ_RUN
 	return result
 }

@@ -33,7 +33,7 @@ func (s *session) fresh(claimed []run.Run) []run.Run {
 			s.tell(s.hooks.Lost, e)
 		}
 	}
-	s.cfg.Logger.Error().Int("runs", len(again)).Time("first_fire", first).Time("last_fire", last).
+	s.logs.own.Error().Int("runs", len(again)).Time("first_fire", first).Time("last_fire", last).
 		Msg("the database has lost commits: runs that this node has begun already were given out again, and are not started; what they did stands")
 	return start
 }

@@ -32,7 +32,7 @@ func TestWhatTheDatabaseHasForgottenIsNotStartedAgain(t *testing.T) {
 	db, err := sql.Open("mysql", server.DSN("forgets"))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
-	require.NoError(t, qrtz.Migrate(t.Context(), db))
+	migrate(t, db)
 
 	var lines bytes.Buffer
 	log := zerolog.New(zerolog.SyncWriter(&lines))

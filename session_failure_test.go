@@ -36,7 +36,7 @@ func TestFailuresAreOnRecord(t *testing.T) {
 	once(t, s, "tick", nil)
 	c.start(s)
 	for class, message := range map[string]string{
-		"fails": "no paper", "panics": "failure_test.go", "exits": "ended its goroutine", "typed": "JOB_DATA of job",
+		"fails": "no paper", "panics": "failure_test.go", "exits": "ended its goroutine", "typed": "JOB_DATA of run",
 	} {
 		c.eventually(class, 10*time.Second, func() bool {
 			return c.count(`SELECT COUNT(*) FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID WHERE J.NAME = ? AND R.STATE = 'FAILED'`, class) == 1

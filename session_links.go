@@ -92,7 +92,7 @@ func (s *session) meet(ctx context.Context, callers *sqlx.DB) error {
 		case over && answered:
 			return s.apart(ctx, callers)
 		case over:
-			s.cfg.Logger.Warn().Err(err).Dur("after", limit).
+			s.logs.own.Warn().Err(err).Dur("after", limit).
 				Msg("the *sql.DB given to Open has not answered: whether it leads to the database of Config.DSN is not known")
 			return nil
 		case err != nil:

@@ -108,7 +108,7 @@ func TestARunWhoseInstanceHasLostItsPlaceIsNotStarted(t *testing.T) {
 		started = true
 		return nil
 	})
-	one := newSession(s, &links{own: sqlx.NewDb(db, "mysql"), beat: sqlx.NewDb(db, "mysql")})
+	one := newSession(t.Context(), s, &links{own: sqlx.NewDb(db, "mysql"), beat: sqlx.NewDb(db, "mysql")})
 	one.carryOut(run.Run{ID: 1, Class: "tick", Instance: 7, Attempt: 1, FireTime: time.Now()}, time.Now())
 	require.False(t, started)
 	require.Empty(t, one.active.byID)
@@ -131,7 +131,7 @@ func TestABusyPoolOfTheCallersHoldsUpNoStart(t *testing.T) {
 	s, err := Open(db, Config{App: "a", DSN: "user@unix(/nowhere)/nothing"})
 	require.NoError(t, err)
 	x := sqlx.NewDb(db, "mysql")
-	one := newSession(s, &links{own: x, beat: x})
+	one := newSession(t.Context(), s, &links{own: x, beat: x})
 	one.cfg.NodeTimeout = 100 * time.Millisecond
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

@@ -53,8 +53,8 @@ func (s *session) tellStuck(stuck []run.Stuck) {
 		if !s.stuck.due(rows.Class, rows.Why, time.Now()) {
 			continue
 		}
-		s.cfg.Logger.Warn().Str("class", outage.Clip(rows.Class)).Str("why", rows.Why).Int64("rows", rows.Count).
-			Int64("run", rows.RunID).Int64("execute", rows.ExecuteID).Int64("job", rows.JobID).Msg("cannot run by itself; told again in an hour")
+		s.logs.own.Warn().Str("class", outage.Clip(rows.Class)).Str("why", rows.Why).Int64("rows", rows.Count).
+			Int64("run", rows.RunID).Int64("execute", rows.ExecuteID).Int64("job_id", rows.JobID).Msg("cannot run by itself; told again in an hour")
 		if s.hooks.Stuck == nil {
 			continue
 		}

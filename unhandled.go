@@ -70,7 +70,4 @@ func (c *Client) hint(ctx context.Context, handled *node.Handled, job, class str
 }
 
 // handles tells whether this process has a handler for a class.
-func (s *Scheduler) handles(class string) bool {
-	_, ok := s.handlers[class]
-	return ok
-}
+func (s *Scheduler) handles(class string) bool { return s.handlers.has(class) }

@@ -38,7 +38,8 @@ func tables(t *testing.T, db *sql.DB) map[string]string {
 
 func TestADatabaseFromTheTemplateIsLikeAMigratedOne(t *testing.T) {
 	migrated := testdb.New(t)
-	require.NoError(t, qrtz.Migrate(t.Context(), migrated))
+	_, err := schema.Up(t.Context(), migrated, schema.DefaultPrefix)
+	require.NoError(t, err)
 	want := tables(t, migrated)
 	require.NotEmpty(t, want)
 	for range 2 { // the first may have been the template

@@ -22,6 +22,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/qrtz-go/qrtz"
 	"github.com/qrtz-go/qrtz/schema"
 )
@@ -53,9 +55,17 @@ type Kit struct {
 //
 // The kit's scheduler is the only node, "node-1" unless Config names it: it applies misfire policies when it starts and after Skip.
 // Handlers run in no time. Options.Timeout counts real time, or the kit's for runs that are held. Config.Hooks are called at once.
-// Config.Workers and all intervals but NodeTimeout and MisfireAfter have no effect.
+// JSON data with a field that a handler does not know is refused, unless Config.UnknownFields says otherwise. Nothing is logged, unless
+// Config has a logger. Config.Workers and all intervals but NodeTimeout and MisfireAfter have no effect.
 func New(tb TB, db *sql.DB, cfg qrtz.Config, register func(*qrtz.Scheduler)) *Kit {
 	tb.Helper()
+	if cfg.UnknownFields == "" {
+		cfg.UnknownFields = qrtz.UnknownRefused
+	}
+	if cfg.Logger == nil && cfg.Slog == nil {
+		log := zerolog.Nop()
+		cfg.Logger = &log
+	}
 	k := &Kit{tb: tb, cfg: cfg, prefix: schema.DefaultPrefix}
 	if cfg.Prefix != "" {
 		k.prefix = schema.Prefix(cfg.Prefix)

@@ -126,7 +126,7 @@ func Check(ctx context.Context, db *sql.DB, prefix Prefix) error {
 	}
 	for _, m := range all {
 		if !m.Applied {
-			return fmt.Errorf("the %s tables lack migration %d (%s): run `qrtz migrate up`, or call qrtz.Migrate", prefix, m.Version, m.Name)
+			return fmt.Errorf("the %s tables lack migration %d (%s): run `qrtz migrate up`, or call Scheduler.Migrate", prefix, m.Version, m.Name)
 		}
 	}
 	return nil

@@ -29,9 +29,9 @@ func main() {
 	}
 	db, err := sql.Open("mysql", dsn)
 	must(err)
-	must(qrtz.Migrate(ctx, db)) // creates the tables
 	s, err := qrtz.Open(db, qrtz.Config{App: "hello", DSN: dsn, Logger: &log.Logger})
 	must(err)
+	must(s.Migrate(ctx)) // creates the tables
 	qrtz.Handle(s, "greet", func(_ context.Context, run *qrtz.Run, g greeting) error {
 		log.Info().Msgf("hello %s, due at %s", g.Name, run.FireTime.Format(time.TimeOnly))
 		return nil

@@ -29,9 +29,9 @@ func main() {
 	}
 	db, err := sql.Open("mysql", dsn)
 	must(err)
-	must(qrtz.Migrate(ctx, db))
-	s, err := qrtz.Open(db, qrtz.Config{App: "hooks", DSN: dsn, DrainTimeout: time.Second, Hooks: alerts()})
+	s, err := qrtz.Open(db, qrtz.Config{App: "hooks", DSN: dsn, DrainTimeout: time.Second, Hooks: alerts(), Logger: &log.Logger})
 	must(err)
+	must(s.Migrate(ctx))
 	qrtz.Handle(s, "import", func(context.Context, *qrtz.Run, struct{}) error {
 		return errors.New("the file is not there")
 	})
@@ -64,7 +64,7 @@ func alerts() qrtz.Hooks {
 			switch {
 			case e.State != qrtz.Failed:
 			case !e.RetryAt.IsZero():
-				log.Warn().Msgf("run %d of %s has failed, and is tried again at %s: %s", e.RunID, e.Class, e.RetryAt.Format(time.TimeOnly), e.Message)
+				log.Warn().Msgf("run %d of %s has failed, and is tried again at %s: %s", e.RunID, e.Class, e.RetryAt.Local().Format(time.TimeOnly), e.Message)
 			default: // it was the last attempt
 				call(e, fmt.Sprintf("cure the cause, then try it again: qrtz run retry %d", e.RunID))
 			}

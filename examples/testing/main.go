@@ -46,9 +46,9 @@ func main() {
 	}
 	db, err := sql.Open("mysql", dsn)
 	must(err)
-	must(qrtz.Migrate(ctx, db))
 	s, err := qrtz.Open(db, qrtz.Config{App: "rent", DSN: dsn, Logger: &log.Logger})
 	must(err)
+	must(s.Migrate(ctx))
 	register(s, func(_ context.Context, to, text string) error {
 		log.Info().Str("to", to).Msg(text) // no mails from an example
 		return nil

@@ -40,11 +40,11 @@ func main() {
 	}
 	db, err := sql.Open("mysql", dsn)
 	must(err)
-	must(qrtz.Migrate(ctx, db))
 	_, err = db.ExecContext(ctx, createOrders)
 	must(err)
-	s, err := qrtz.Open(db, qrtz.Config{App: "transaction", DSN: dsn})
+	s, err := qrtz.Open(db, qrtz.Config{App: "transaction", DSN: dsn, Logger: &log.Logger})
 	must(err)
+	must(s.Migrate(ctx))
 	qrtz.Handle(s, "confirm", func(ctx context.Context, run *qrtz.Run, o order) error {
 		_, err := db.ExecContext(ctx, `UPDATE EXAMPLE_ORDERS SET CONFIRMED_BY = ? WHERE ID = ?`, run.ID, o.ID)
 		if err != nil {

@@ -73,7 +73,9 @@ type node struct {
 func newMatrix(t *testing.T) *matrix {
 	t.Helper()
 	m := &matrix{T: t, db: testdb.New(t), fires: map[int64]time.Time{}, asked: map[int64]bool{}, on: map[string]bool{}}
-	require.NoError(t, qrtz.Migrate(t.Context(), m.db))
+	s, err := qrtz.Open(m.db, qrtz.Config{App: "test"})
+	require.NoError(t, err)
+	require.NoError(t, s.Migrate(t.Context()))
 	return m
 }
 
