@@ -2,14 +2,33 @@
 // one database and nothing else; every fire of every schedule is run by exactly one of them, on time, and the
 // rest does what one that dies leaves undone.
 //
-// Open a Scheduler on your *sql.DB, register handlers with Handle, declare jobs with their schedules, and Run it
-// until its context ends:
+// # A program
 //
-//	s, err := qrtz.Open(db, qrtz.Config{App: "billing"})
+// [Open] a [Scheduler] on your *sql.DB, have it create its tables, register a handler for each class with [Handle], declare each
+// [Job] with its schedules, and run it until its context ends:
+//
+//	s, err := qrtz.Open(db, qrtz.Config{App: "billing", DSN: dsn})
+//	err = s.Migrate(ctx)
 //	qrtz.Handle(s, "invoice", func(ctx context.Context, run *qrtz.Run, in Invoice) error { … })
 //	err = s.Declare(ctx, qrtz.Job{Name: "invoice", Schedules: []qrtz.Schedule{qrtz.Cron("0 0 2 * * ?", "Europe/Berlin")}})
 //	err = s.Run(ctx)
 //
-// Config.DSN gives the scheduler connections of its own, on which a claim is one round trip.
-// docs/concepts.md says what an app, a node, a job, an execute, a fire and a run are, and what always holds.
+// # The types
+//
+//   - [Scheduler] is a process that runs what is due; [Config] says how. Only Config.App is required.
+//   - [Job] is what to run, [Schedule] is when ([Cron], [Every], [At]), and [Options] is what a job asks of its runs: further attempts,
+//     recovery, one run at a time, a timeout, how long they stay on record.
+//   - [Run] is what a handler learns of the run it carries out, and what it can say of it. [NoRetry] and [RetryAfter] wrap its error.
+//     [ErrTimedOut], [ErrCancelled], [ErrDrained] and [ErrFenced] are causes with which its context ends ([context.Cause]).
+//   - [Client] is what a Scheduler does with what is stored, whether it runs or not: declare, enqueue, pause, resume, delete, cancel,
+//     retry. [Scheduler.In] does it in a transaction of yours.
+//   - [Middleware] goes around all handlers, for tracing, logging and panics. [Slog] and zerolog.Ctx give a handler a logger with the
+//     fields of its run.
+//   - [Hooks] are told each [Event]: runs that start, fail, are lost, cannot run.
+//   - [Manual] is a Scheduler that does one step after the other. Package qrtztest drives it, with a clock of the test's own.
+//
+// # Where to read on
+//
+// docs/embedding.md says what a program can ask for, docs/runs.md what happens at most once, at least once and exactly once, and
+// docs/concepts.md what an app, a node, a job, an execute, a fire and a run are, and what always holds.
 package qrtz
