@@ -94,6 +94,7 @@ type JobInfo struct {
 	Data        json.RawMessage // nil for none, and for more than 64 KiB
 	Schedules   int             // counted up to 1000; 1001 stands for more
 	NextFire    time.Time       // of its active schedules, in UTC; zero for none, or if there are more than 1000 schedules
+	Differs     []Difference    // what an operator has changed since the job was declared; FindJob names deleted schedules, too
 
 	Options // as they are stored, with the defaults filled in; Timeout, MaxRunning and KeepRuns are 0 for no limit
 }
@@ -116,8 +117,13 @@ type ScheduleInfo struct {
 	Fired    int64 // how many of them are behind it
 	PrevFire time.Time
 	NextFire time.Time
-	Fires    []time.Time // its next fires, as many as ScheduleFilter.Fires asks for
+	Fires    []time.Time     // its next fires, as many as ScheduleFilter.Fires asks for
+	Data     json.RawMessage // in place of the job's; nil for none
+	Differs  []Difference    // what an operator has changed since the schedule was declared
 }
+
+// Difference is a column of a job or a schedule whose stored value is not the one that the program declared last.
+type Difference = execute.Differs
 
 // RunInfo is a run as it is on record: a row of QRTZ_RUN. FireTime and LastFire are in the time zone of its schedule, or in UTC if it
 // has none. The other times are in UTC. What there is not is zero.
@@ -310,7 +316,7 @@ func (c *Client) FindJob(ctx context.Context, name string) (job JobInfo, err err
 func jobInfo(j execute.JobRecord) JobInfo {
 	info := JobInfo{
 		ID: j.ID, Name: orZero(j.Name), Class: j.Class, Description: orZero(j.Description), State: j.State, Why: j.Why, Data: asJSON(j.Data),
-		Schedules: j.Executes, NextFire: j.Next.In(time.UTC),
+		Schedules: j.Executes, NextFire: j.Next.In(time.UTC), Differs: j.Differs,
 		Options: Options{
 			Recovery: j.Recovery, Overlap: Overlap(j.Overlap), QueueLimit: j.QueueLimit, MaxRunning: j.MaxRunning, Priority: Priority(j.Priority),
 			Timeout: millis(&j.Timeout), Attempts: j.Attempts, Backoff: millis(&j.Backoff), MaxBackoff: millis(&j.MaxBackoff),
@@ -372,6 +378,7 @@ func scheduleInfo(e execute.Record, fires int) ScheduleInfo {
 		ID: e.ID, JobID: e.JobID, Job: e.Job(), Name: orZero(e.Name), Schedule: e.Schedule, Zone: orZero(e.Zone), State: e.State,
 		Why: cmp.Or(orZero(e.Reason), e.Why), Misfire: e.Misfire, Start: e.Start.In(zone), End: e.End.In(zone), Count: -1, Fired: e.Fired,
 		PrevFire: e.Prev.In(zone), NextFire: e.Next.In(zone), Fires: e.Fires(fires),
+		Data: asJSON(e.Data), Differs: e.Differs,
 	}
 	if e.Count != nil && *e.Count >= 0 {
 		s.Count = *e.Count

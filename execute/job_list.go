@@ -38,6 +38,10 @@ type JobRecord struct {
 	Priority    int         `db:"PRIORITY" json:"priority"`
 	Executes    int         `db:"EXECUTES" json:"executes"` // counted up to MaxCount
 	Next        schema.Time `db:"NEXT" json:"next_fire"`    // of its active executes; none if there are more than MaxCount
+	Differs     []Differs   `db:"-" json:"differs,omitempty"`
+
+	DataText     sql.NullString `db:"DATA_TEXT" json:"-"` // as DECLARED has it
+	DeclaredText sql.NullString `db:"DECLARED_JOB" json:"-"`
 }
 
 // MaxCount is how far the executes of a job, and the jobs of an app, are counted. One more stands for any number.
@@ -53,6 +57,7 @@ var (
 	jobColumns = `
 SELECT J.ID, J.APPLICATION, J.NAME, J.JOB_CLASS, J.STATE, IF(LENGTH(J.JOB_DATA) <= 65536, J.JOB_DATA, NULL) AS JOB_DATA, J.JOB_DESCRIPTION, J.RECOVERY, J.OVERLAP, J.QUEUE_LIMIT,
        J.RUN_TIMEOUT, J.ATTEMPTS, J.BACKOFF, J.MAX_BACKOFF, J.HISTORY, J.KEEP_FOR, J.KEEP_RUNS, J.MAX_RUNNING, J.PRIORITY,
+       ` + fmt.Sprintf(hashedSQL, "J.JOB_DATA") + ` AS DATA_TEXT, ` + declaredJobSQL + ` AS DECLARED_JOB,
        IF(` + manySQL + `, ` + strconv.Itoa(MaxCount+1) + `, (SELECT COUNT(*) FROM QRTZ_EXECUTE E FORCE INDEX (QRTZ_EXECUTE_NAME) WHERE E.PID = J.ID)) AS EXECUTES,
        IF(` + manySQL + `, NULL, (SELECT MIN(E.NEXT_FIRE_TIME) FROM QRTZ_EXECUTE E FORCE INDEX (QRTZ_EXECUTE_NAME) WHERE E.PID = J.ID AND E.STATE = 'EXECUTING')) AS ` + "`NEXT`"
 
@@ -93,9 +98,10 @@ func ListJobs(ctx context.Context, on schema.On, handled *node.Handled, f JobFil
 	return all, explainJobs(ctx, handled, all.Rows)
 }
 
-// explainJobs says of jobs whose runs cannot run by themselves why not.
+// explainJobs says of jobs whose runs cannot run by themselves why not, and what of them is not as declared.
 func explainJobs(ctx context.Context, handled *node.Handled, jobs []JobRecord) (err error) {
 	for i := range jobs {
+		jobs[i].compare()
 		if j := &jobs[i]; j.State != Complete {
 			if j.Why, err = handled.WhyNot(ctx, j.App, j.Class); err != nil {
 				return err
@@ -125,7 +131,9 @@ func FindJob(ctx context.Context, on schema.On, handled *node.Handled, app strin
 	case len(jobs) == 0:
 		return JobRecord{}, schema.NotFoundError{What: fmt.Sprintf(`job "%d"`, id) + inApp(app)}
 	}
-	err = explainJobs(ctx, handled, jobs)
+	if err = explainJobs(ctx, handled, jobs); err == nil {
+		err = addDeleted(ctx, on, jobs)
+	}
 	return jobs[0], err
 }
 
@@ -173,7 +181,10 @@ func FindJobsNamed(ctx context.Context, on schema.On, handled *node.Handled, app
 		}
 		jobs = append(jobs, more...)
 	}
-	return jobs, explainJobs(ctx, handled, jobs)
+	if err := explainJobs(ctx, handled, jobs); err != nil {
+		return jobs, err
+	}
+	return jobs, addDeleted(ctx, on, jobs)
 }
 
 func jobsNamedQuery(apps []sql.NullString, name string) schema.Query {

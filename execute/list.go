@@ -35,6 +35,8 @@ type Record struct {
 	Next     schema.Time `db:"NEXT_FIRE_TIME" json:"next_fire"`
 	Start    schema.Time `db:"START_TIME" json:"start"`
 	End      schema.Time `db:"END_TIME" json:"end"`
+	Data     *string     `db:"JOB_DATA" json:"data,omitempty"` // in place of the job's
+	Differs  []Differs   `db:"-" json:"differs,omitempty"`
 
 	Cron    sql.NullString `db:"CRON" json:"-"`
 	Every   sql.NullInt64  `db:"REPEAT_INTERVAL" json:"-"`
@@ -69,7 +71,7 @@ SELECT E.ID, E.APPLICATION, J.APPLICATION AS JOB_APPLICATION, E.PID AS JOB_ID, J
             ELSE CONCAT('every ', COALESCE(E.REPEAT_INTERVAL, 0), ' ms') END AS SCHEDULE,
        E.ZONE_ID, E.REPEAT_COUNT, GREATEST(COALESCE(E.TIME_TRIGGERED, 0), 0) AS FIRED, E.STATE, E.STATE_REASON, E.MISFIRE,
        E.PREV_FIRE_TIME, E.NEXT_FIRE_TIME, E.NEXT_FIRE_TIME AS AT_KEY, E.START_TIME, E.END_TIME,
-       E.CRON, E.REPEAT_INTERVAL, E.START_TIME AS START_KEY, E.END_TIME AS END_KEY, E.CATCH_UP_LIMIT`
+       E.CRON, E.REPEAT_INTERVAL, E.START_TIME AS START_KEY, E.END_TIME AS END_KEY, E.CATCH_UP_LIMIT, E.JOB_DATA`
 
 	executeSQL = executeColumns + ` FROM QRTZ_EXECUTE E LEFT JOIN QRTZ_JOB J ON J.ID = E.PID WHERE E.ID = ?`
 
@@ -122,7 +124,10 @@ func List(ctx context.Context, on schema.On, handled *node.Handled, f Filter) (s
 	if err != nil {
 		return all, err
 	}
-	return all, explain(ctx, handled, all.Rows)
+	if err := explain(ctx, handled, all.Rows); err != nil {
+		return all, err
+	}
+	return all, compare(ctx, on, all.Rows)
 }
 
 // recordReader reads a page of a list.
@@ -243,7 +248,9 @@ func Find(ctx context.Context, on schema.On, handled *node.Handled, id int64) (R
 	case len(rows) == 0:
 		return Record{}, schema.NotFoundError{What: fmt.Sprintf("schedule %d", id)}
 	}
-	err = explain(ctx, handled, rows)
+	if err = explain(ctx, handled, rows); err == nil {
+		err = compare(ctx, on, rows)
+	}
 	return rows[0], err
 }
 

@@ -71,10 +71,10 @@ func findJob(ctx context.Context, s *admin.Store, app, job string) (string, int6
 	return j.App, j.ID, err
 }
 
-const executeHead = "ID APP JOB NAME STATE SCHEDULE ZONE NEXT PREVIOUS FIRED MISFIRE REASON"
+const executeHead = "ID APP JOB NAME STATE SCHEDULE ZONE NEXT PREVIOUS FIRED MISFIRE DIFFERS REASON"
 
 func executeLine(e execute.Record) []any {
-	return []any{e.ID, e.App, e.Job(), e.Name, e.State, e.Schedule, e.Zone, e.Next, e.Prev, e.Fired, e.Misfire, short(reason(e.Reason, e.Why), 60)}
+	return []any{e.ID, e.App, e.Job(), e.Name, e.State, e.Schedule, e.Zone, e.Next, e.Prev, e.Fired, e.Misfire, differs(e.Differs), short(reason(e.Reason, e.Why), 60)}
 }
 
 // reason is what a row says, or else why it cannot run by itself.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -47,8 +48,8 @@ func (o *jobListOptions) run(cmd *cobra.Command) error {
 		if err != nil {
 			return o.refusal(cmd, err)
 		}
-		return printPart(cmd, o.asJSON, part, "ID APP NAME CLASS STATE SCHEDULES NEXT DESCRIPTION REASON", func(j execute.JobRecord) []any {
-			return []any{j.ID, j.App, j.Name, j.Class, j.State, atMost(j.Executes), j.Next, short(j.Description, 40), j.Why}
+		return printPart(cmd, o.asJSON, part, "ID APP NAME CLASS STATE SCHEDULES NEXT DESCRIPTION DIFFERS REASON", func(j execute.JobRecord) []any {
+			return []any{j.ID, j.App, j.Name, j.Class, j.State, atMost(j.Executes), j.Next, short(j.Description, 40), differs(j.Differs), j.Why}
 		})
 	})
 }
@@ -125,7 +126,7 @@ func (o *jobShowOptions) run(cmd *cobra.Command) error {
 func showJob(out io.Writer, j execute.JobRecord, executes []execute.Record, runs []run.Record) error {
 	err := printFacts(out, append([]fact{
 		{"job", j.ID}, {"app", j.App}, {"name", j.Name}, {"class", j.Class}, {"state", j.State}, {"reason", j.Why}, {"description", j.Description}, {"data", j.Data},
-	}, rules(j)...)...)
+	}, append(rules(j), differences(j.Differs)...)...)...)
 	if err != nil {
 		return err
 	}
@@ -135,6 +136,25 @@ func showJob(out io.Writer, j execute.JobRecord, executes []execute.Record, runs
 	}
 	printf(out, "\nlatest runs\n")
 	return printRuns(out, runs)
+}
+
+// differs names the columns that an operator has changed since the program declared them.
+func differs(all []execute.Differs) string {
+	names := make([]string, len(all))
+	for i, d := range all {
+		names[i] = d.Column
+	}
+	return strings.Join(names, ",")
+}
+
+// differences say of each what is stored, and what is declared.
+func differences(all []execute.Differs) []fact {
+	facts := make([]fact, len(all))
+	for i, d := range all {
+		says := d.String()
+		facts[i] = fact{"differs", short(&says, 200)}
+	}
+	return facts
 }
 
 // rules are what a job asks of its runs.

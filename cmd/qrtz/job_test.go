@@ -44,6 +44,20 @@ func TestAJobIsShown(t *testing.T) {
 	assert.Contains(t, s.fails(1, "job", "show", "x", "--app", "a"), `there is no job "x" in app "a"`)
 }
 
+func TestWhatAnOperatorChangedIsShown(t *testing.T) {
+	s := newSite(t)
+	assert.NotContains(t, s.ok("job", "list"), "ATTEMPTS")
+	s.exec(`UPDATE QRTZ_EXECUTE SET NAME = 'nightly' WHERE ID = 11`)
+	s.exec(`UPDATE QRTZ_JOB SET DECLARED = '{"job":{"ATTEMPTS":"4","KEEP_FOR":"0"},"schedules":{"nightly":{"CRON":"0 0 2 * * ?"},"hourly":{"CRON":""}}}' WHERE ID = 1`)
+	assert.Regexp(t, `(?m)^1 +a +mail .* ATTEMPTS,KEEP_FOR +no live node`, s.ok("job", "list"))
+	assert.Regexp(t, `(?m)^11 +a +mail +nightly .* FIRE_ONCE +CRON +no live node`, s.ok("execute", "list"))
+	shown := s.ok("job", "show", "mail", "--app", "a")
+	for _, want := range []string{`differs +ATTEMPTS is "1", declared "4"`, `differs +KEEP_FOR is "2592000000", declared "0"`, `differs +schedule "hourly" is declared, and deleted`} {
+		assert.Regexp(t, want, shown)
+	}
+	assert.Regexp(t, `"differs": \[\s*\{\s*"column": "CRON",\s*"declared": "0 0 2 \* \* \?",\s*"stored": "0 0 3 \* \* \?"`, s.ok("execute", "list", "--json"))
+}
+
 func TestAJobIsDeleted(t *testing.T) {
 	s := newSite(t)
 	s.exec(`INSERT INTO QRTZ_RUN (ID, APPLICATION, JOB_ID, STATE) VALUES (1, 'a', 1, 'PENDING'), (2, 'a', 1, 'SUCCEEDED'), (3, 'b', 2, 'PENDING')`)
