@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -22,26 +24,39 @@ func newRun(g *global) *cobra.Command {
 type runListOptions struct {
 	*global
 	listFlags
-	job string
+	job, key string
+	schedule int64
+	since    age
 }
 
 func newRunList(g *global) *cobra.Command {
 	return command(&cobra.Command{
 		Use:   "list",
 		Short: "List runs, the newest first",
-		Long: `List runs, the newest first: of an app, or in a state, by the time at which they were due,
-else by id.`,
+		Long: `List runs, the newest first: of a schedule by fire time; of an app, in a state, or of the
+latest time, by the time at which they were due; else by id.`,
 	}, &runListOptions{global: g, listFlags: listFlags{states: runStates}})
 }
 
 func (o *runListOptions) flags(f *pflag.FlagSet) {
 	o.add(f, "runs", 20)
 	f.StringVar(&o.job, "job", "", "only those of this job, by name or id")
+	f.Int64Var(&o.schedule, "schedule", 0, "only those of this schedule, by its id")
+	f.StringVar(&o.key, "key", "", "with --job: only those with this key")
+	f.Var(&o.since, "since", "only those that were due within this time, for example 2h or 7d")
 }
 
 func (o *runListOptions) validate(args []string) error {
 	if err := noArgs(args); err != nil {
 		return err
+	}
+	switch {
+	case o.schedule < 0:
+		return fmt.Errorf("--schedule %d: want the id of a schedule", o.schedule)
+	case o.key != "" && (o.job == "" || o.schedule != 0):
+		return errors.New("--key belongs to a job: give --job with it, and no --schedule")
+	case o.job != "" && o.schedule != 0:
+		return errors.New("--schedule is of one job: give no --job with it")
 	}
 	return o.listFlags.validate()
 }
@@ -53,7 +68,22 @@ func (o *runListOptions) run(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		part, err := s.Runs(ctx, run.Filter{App: app, JobID: id, State: run.State(o.state), After: o.from, Limit: o.limit})
+		filter := run.Filter{App: app, JobID: id, ExecuteID: o.schedule, Key: o.key, State: run.State(o.state), After: o.from, Limit: o.limit}
+		if o.schedule != 0 {
+			e, err := s.Execute(ctx, o.schedule)
+			if err != nil {
+				return err
+			}
+			filter.App = e.App
+		}
+		if o.since > 0 {
+			now, err := s.Now(ctx)
+			if err != nil {
+				return err
+			}
+			filter.Since = now.Add(-time.Duration(o.since))
+		}
+		part, err := s.Runs(ctx, filter)
 		if err != nil {
 			return o.refusal(cmd, err)
 		}

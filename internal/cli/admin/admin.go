@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -30,6 +31,9 @@ func New(db *sql.DB, prefix schema.Prefix) *Store {
 	dbx := sqlx.NewDb(db, "mysql")
 	return &Store{dbx, schema.Tables{DB: dbx, Prefix: prefix}.On(dbx)}
 }
+
+// Now is the time by the database's clock.
+func (s *Store) Now(ctx context.Context) (time.Time, error) { return schema.Now(ctx, s.db) }
 
 // handled is read again for each list.
 func (s *Store) handled() *node.Handled { return node.NewHandled(s.on, node.LongSilence) }
