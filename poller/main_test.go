@@ -220,6 +220,17 @@ func (s *fakeStore) PendingPage(_ context.Context, _ []string, until time.Time, 
 	return page, err
 }
 
+func (s *fakeStore) UrgentPage(_ context.Context, _ []string, until time.Time, above run.Priority, _ run.Place) (page run.PendingPage, err error) {
+	defer s.mu.Unlock()
+	err = s.call("UrgentPage")
+	for _, r := range s.pending {
+		if !r.AvailableAt.After(until) && r.Priority > above {
+			page.Runs = append(page.Runs, r)
+		}
+	}
+	return page, err
+}
+
 func (s *fakeStore) PendingByID(_ context.Context, _ []string, ids []int64) (found []run.PendingRun, seen []int64, err error) {
 	defer s.mu.Unlock()
 	err = s.call("PendingByID")

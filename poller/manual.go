@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -62,6 +63,8 @@ func (p *Poller) claimDue(ctx context.Context) (won execute.Applied, err error) 
 	}
 	claimed, err := p.runs.ClaimPending(ctx, p.cluster.Self(), pending)
 	won.Runs = append(won.Runs, claimed.Runs...)
-	slices.SortStableFunc(won.Runs, func(a, b run.Run) int { return a.FireTime.Compare(b.FireTime) })
+	slices.SortStableFunc(won.Runs, func(a, b run.Run) int {
+		return cmp.Or(a.FireTime.Compare(b.FireTime), cmp.Compare(b.Options.Priority, a.Options.Priority))
+	})
 	return won, err
 }

@@ -23,6 +23,9 @@ const (
 	ownPages     = 4                      // pages without a run of its own after which a node takes others'
 	mostOthers   = 4000                   // runs of others that it keeps in mind
 
+	byAgeOnce  = 8           // of so many looks, one is by age alone
+	scoutEvery = time.Second // between looks for urgent runs behind what has been read
+
 	gatherFor = time.Millisecond      // how long a claim waits for more slots when few are free
 	yieldFor  = 20 * time.Millisecond // how long pending runs leave all slots to fires that are due
 )
@@ -36,6 +39,10 @@ type pendingLoop struct {
 	asked  []run.PendingRun // runs that this process has added: claimed here, also those of other owners
 	own    []run.PendingRun // runs that this node goes first for, in order; the last ones may not be available yet
 	others []run.PendingRun // runs whose owners did not claim them in time, in order
+
+	looks  int       // that have been made
+	urgent run.Place // how far the look for urgent runs behind has come, over several looks
+	scout  time.Time // when that is made next
 
 	place  run.Place // how far the look has come
 	more   bool      // there is more behind it
@@ -251,6 +258,7 @@ func (l *pendingLoop) look(ctx context.Context) (tried bool, err error) {
 		l.next = time.Time{}
 		l.forgetPage()
 		l.began, l.more = now, true
+		l.looks++
 		l.chooseClasses(told)
 		tried = true
 	}
@@ -266,7 +274,44 @@ func (l *pendingLoop) look(ctx context.Context) (tried bool, err error) {
 			return tried, err
 		}
 	}
+	if l.more && !l.byAge() && !now.Before(l.scout) {
+		l.scout = now.Add(scoutEvery)
+		return true, l.findUrgent(ctx)
+	}
 	return tried, nil
+}
+
+// byAge tells whether runs are claimed by age alone: after one look in some, so that no run waits for ever for more urgent ones.
+func (l *pendingLoop) byAge() bool { return l.looks%byAgeOnce == 0 }
+
+// findUrgent looks, behind what has been read, for runs of this node's own that are more urgent than some of that.
+func (l *pendingLoop) findUrgent(ctx context.Context) error {
+	due := l.own[:l.available()]
+	if len(due) == 0 {
+		return nil
+	}
+	least := slices.MaxFunc(due, run.ByPriority).Priority
+	if least == run.PriorityHigh {
+		return nil
+	}
+	if l.urgent.IsFront() {
+		l.urgent = l.place
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	page, err := l.runs.UrgentPage(ctx, l.classes, l.cluster.Now(), least, l.urgent)
+	if err != nil {
+		return err
+	}
+	l.urgent = page.Next
+	var urgent []run.PendingRun
+	for _, r := range page.Runs {
+		if _, rank := l.cluster.Turn(r.Class, r.ID/runBlock); rank == 0 {
+			urgent = append(urgent, r)
+		}
+	}
+	l.own = append(urgent, l.own...)
+	return nil
 }
 
 // chooseClasses has the look read the classes with room, so that however much is pending of the others, it is in the way of
@@ -394,8 +439,9 @@ func (l *pendingLoop) wanted() (n int, wait time.Duration) {
 	return wanted, idle
 }
 
-// take takes up to n runs to be claimed, with the slots that it gave them, by class: those this process has added, then this
-// node's own, and if it has none left, those that others have left lying: from the end, since their owners begin at the front.
+// take takes up to n runs to be claimed, with the slots that it gave them, by class: of each priority those this process has added,
+// then this node's own (all of its own first, if this look is by age). If it has none left, it takes those that others have left
+// lying: from the end, since their owners begin at the front.
 func (l *pendingLoop) take(n int) (batch []run.PendingRun, slots map[string]int, asked int) {
 	slots = map[string]int{}
 	full := false // no slot is free, of whatever class
@@ -410,8 +456,8 @@ func (l *pendingLoop) take(n int) (batch []run.PendingRun, slots map[string]int,
 			l.parked[r.Class] = true
 		}
 	}
-	fill := func(from []run.PendingRun) (left []run.PendingRun) {
-		for len(from) > 0 && len(batch) < n {
+	fill := func(from []run.PendingRun, least run.Priority) (left []run.PendingRun) {
+		for len(from) > 0 && len(batch) < n && from[0].Priority >= least {
 			if admit(from[0]); full {
 				break
 			}
@@ -419,14 +465,23 @@ func (l *pendingLoop) take(n int) (batch []run.PendingRun, slots map[string]int,
 		}
 		return from
 	}
-	l.asked = fill(l.asked)
-	asked = len(batch)
 	due := l.available()
-	left := fill(l.own[:due])
+	left := l.own[:due]
+	if l.byAge() {
+		left = fill(left, run.PriorityLow)
+	}
+	slices.SortStableFunc(l.asked, run.ByPriority)
+	slices.SortStableFunc(left, run.ByPriority)
+	for least := run.PriorityHigh; least >= run.PriorityLow; least-- {
+		before := len(batch)
+		l.asked = fill(l.asked, least)
+		asked += len(batch) - before
+		left = fill(left, least)
+	}
 	l.own = l.own[due-len(left):]
 	for len(batch) == 0 && len(l.others) > 0 && !full {
 		from := max(0, len(l.others)-n)
-		left := fill(l.others[from:])
+		left := fill(l.others[from:], run.PriorityLow)
 		l.others = append(l.others[:from], left...)
 	}
 	slices.SortFunc(batch, run.ByID)

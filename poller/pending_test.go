@@ -312,3 +312,77 @@ func TestAnOutageOfPendingRunsIsWaitedOut(t *testing.T) {
 		b.allFree(10)
 	})
 }
+
+// urgent puts pending runs of a priority into the table.
+func (b *bench) urgent(priority run.Priority, at time.Time, ids ...int64) {
+	b.store.set(func() {
+		for _, id := range ids {
+			b.store.pending = append(b.store.pending, run.PendingRun{ID: id, Class: "tick", AvailableAt: at, Priority: priority})
+		}
+	})
+}
+
+// order are the runs that have begun, one by one.
+func (b *bench) order() (ids []int64) {
+	for _, c := range b.begun() {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
+func TestPendingRunsGoByPriority(t *testing.T) {
+	benched(t, 1, func(b *bench, now time.Time) {
+		b.hold = make(chan struct{})
+		b.urgent(run.PriorityLow, now, 1, 2)
+		b.urgent(run.PriorityNormal, now, 3, 4)
+		b.urgent(run.PriorityHigh, now, 5, 6)
+		b.start()
+		rest(600 * time.Millisecond)
+		for range 6 {
+			b.hold <- struct{}{}
+			rest(10 * time.Millisecond)
+		}
+		require.Equal(b.t, []int64{5, 6, 3, 4, 1, 2}, b.order())
+		b.allFree(1)
+	})
+}
+
+// However many urgent runs there are, others get their turn.
+func TestNoPendingRunWaitsForEverForMoreUrgentOnes(t *testing.T) {
+	benched(t, 1, func(b *bench, now time.Time) {
+		b.hold = make(chan struct{})
+		b.urgent(run.PriorityLow, now, 1)
+		b.urgent(run.PriorityHigh, now.Add(time.Millisecond), from(2, 100)...)
+		b.start()
+		rest(600 * time.Millisecond)
+		for range byAgeOnce {
+			require.NotEqual(b.t, int64(1), b.order()[0])
+			b.hold <- struct{}{}
+			rest(2 * pageFor) // for the next look
+		}
+		require.Contains(b.t, b.order(), int64(1))
+		close(b.hold)
+		rest(time.Second)
+		require.Equal(b.t, []int64{2, 3, 4, 5}, b.order()[:4])
+	})
+}
+
+func TestUrgentRunsFarBehindAreFound(t *testing.T) {
+	benched(t, 1, func(b *bench, now time.Time) {
+		b.hold = make(chan struct{})
+		b.store.page = 10
+		b.urgent(run.PriorityLow, now, from(1, 50)...)
+		b.urgent(run.PriorityHigh, now, 51)
+		b.start()
+		rest(600 * time.Millisecond)
+		for range 3 {
+			b.hold <- struct{}{}
+			rest(10 * time.Millisecond)
+		}
+		require.Contains(b.t, b.order()[:2], int64(51))
+		require.Equal(b.t, 1, b.calls("UrgentPage"), "once a second at most")
+		close(b.hold)
+		rest(time.Second)
+		require.Len(b.t, b.begun(), 51)
+	})
+}

@@ -34,6 +34,7 @@ type Executes interface {
 // Runs is what the poller needs of run.Store.
 type Runs interface {
 	Pending(ctx context.Context, classes []string, now time.Time, limit int) ([]run.PendingRun, error)
+	UrgentPage(ctx context.Context, classes []string, until time.Time, above run.Priority, from run.Place) (run.PendingPage, error)
 	PendingPage(ctx context.Context, classes []string, until time.Time, from run.Place) (run.PendingPage, error)
 	PendingByID(ctx context.Context, classes []string, ids []int64) (found []run.PendingRun, seen []int64, err error)
 	ClaimPending(ctx context.Context, who node.Instance, runs []run.PendingRun) (run.Claimed, error)

@@ -16,7 +16,7 @@ import (
 const (
 	pendingColumns = `
 SELECT R.ID, R.JOB_ID, R.EXECUTE_ID, R.FIRE_TIME, R.AVAILABLE_AT, R.FENCE, J.JOB_CLASS, ` + slotsSQL + ` AS SLOTS, R.CANCEL_AT IS NOT NULL AS CANCELLED,
-       R.STATE = 'PENDING' AS PENDING, %s AS DATA_SIZE`
+       R.STATE = 'PENDING' AS PENDING, COALESCE(R.PRIORITY, J.PRIORITY) AS PRIORITY, %s AS DATA_SIZE`
 
 	pendingSQL = pendingColumns + `
   FROM QRTZ_RUN R FORCE INDEX (QRTZ_RUN_STATE) STRAIGHT_JOIN QRTZ_JOB J ON J.ID = R.JOB_ID AND J.APPLICATION = ? AND J.JOB_CLASS IN (?)
@@ -27,12 +27,28 @@ SELECT R.ID, R.JOB_ID, R.EXECUTE_ID, R.FIRE_TIME, R.AVAILABLE_AT, R.FENCE, J.JOB
   FROM QRTZ_RUN R FORCE INDEX (PRIMARY) STRAIGHT_JOIN QRTZ_JOB J ON J.ID = R.JOB_ID AND J.APPLICATION = R.APPLICATION
  WHERE R.ID IN (?) AND R.APPLICATION = ? ORDER BY R.ID`
 
+	// urgentSQL looks only at some rows, by the index, and reads those of them that are urgent.
+	urgentSQL = pendingColumns + `
+  FROM (SELECT ID FROM QRTZ_RUN FORCE INDEX (QRTZ_RUN_STATE)
+         WHERE APPLICATION = ? AND STATE = 'PENDING' AND (AVAILABLE_AT = ? AND ID > ? OR AVAILABLE_AT > ? AND AVAILABLE_AT <= ?)
+         ORDER BY AVAILABLE_AT, ID LIMIT ?) S
+  STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = S.ID
+  STRAIGHT_JOIN QRTZ_JOB J ON J.ID = R.JOB_ID AND J.APPLICATION = ? AND J.JOB_CLASS IN (?)
+ WHERE R.STATE = 'PENDING' AND R.FIRE_TIME <= ? AND COALESCE(R.PRIORITY, J.PRIORITY) > ?
+ ORDER BY PRIORITY DESC, R.AVAILABLE_AT, R.ID LIMIT ?`
+
+	urgentEndSQL = `
+SELECT AVAILABLE_AT, ID FROM QRTZ_RUN FORCE INDEX (QRTZ_RUN_STATE)
+ WHERE APPLICATION = ? AND STATE = 'PENDING' AND (AVAILABLE_AT = ? AND ID > ? OR AVAILABLE_AT > ? AND AVAILABLE_AT <= ?)
+ ORDER BY AVAILABLE_AT, ID LIMIT 1 OFFSET ?`
+
 	unweighed  = `-1`
 	weighedSQL = `COALESCE(LENGTH(R.JOB_DATA), 0)`
 )
 
 const (
 	pendingPage  = 1000 // rows that one look reads at a time
+	urgentRows   = 2500 // that one look for urgent runs looks at
 	pendingPages = 20   // that it reads at the most, to find some that can be claimed
 )
 
@@ -42,6 +58,7 @@ type PendingRun struct {
 	JobID       int64
 	Class       string
 	AvailableAt time.Time // never before it is due
+	Priority    Priority  // its own, or else its job's
 
 	slots     int  // how many runs of its job may go at a time; 0 for any number
 	slot      int  // that it is to have, if only some may
@@ -69,13 +86,14 @@ type pendingRow struct {
 	Slots       int           `db:"SLOTS"`
 	Cancelled   bool          `db:"CANCELLED"`
 	Pending     bool          `db:"PENDING"`
+	Priority    Priority      `db:"PRIORITY"`
 	DataSize    int64         `db:"DATA_SIZE"`
 }
 
 func (r pendingRow) run() PendingRun {
 	return PendingRun{
 		ID: r.ID, JobID: r.JobID, Class: r.Class, AvailableAt: time.UnixMilli(max(r.AvailableAt, r.FireTime)).UTC(),
-		slots: r.Slots, cancelled: r.Cancelled, execute: r.ExecuteID, fence: r.Fence, ownData: r.DataSize,
+		Priority: r.Priority.Within(), slots: r.Slots, cancelled: r.Cancelled, execute: r.ExecuteID, fence: r.Fence, ownData: r.DataSize,
 	}
 }
 
@@ -89,6 +107,17 @@ type Place struct {
 // IsFront tells whether it is the zero Place.
 func (p Place) IsFront() bool { return !p.behind }
 
+// begun is the place with what it needs to be read from.
+func (p Place) begun(s *Store) Place {
+	if p.open == nil {
+		p.open = &places{store: s, limit: pendingPage}
+	}
+	if !p.behind {
+		p.at, p.id, p.behind = math.MinInt64, math.MaxInt64, true
+	}
+	return p
+}
+
 // PendingPage is a page of PENDING runs, those that cannot be claimed left out.
 type PendingPage struct {
 	Runs []PendingRun
@@ -97,18 +126,13 @@ type PendingPage struct {
 }
 
 // PendingPage reads the next of the PENDING runs of the given classes that are available and due by a time, the oldest first. Of a
-// job of which only some runs may go at a time it reads as many as may start beside those that go, the first in line. With them it measures their data, if that
-// was quick so far.
+// job of which only some runs may go at a time it reads as many as may start beside those that go, the first in line. With them it
+// measures their data, if that was quick so far.
 func (s *Store) PendingPage(ctx context.Context, classes []string, until time.Time, from Place) (page PendingPage, err error) {
 	if len(classes) == 0 {
 		return page, nil
 	}
-	if from.open == nil {
-		from.open = &places{store: s, limit: pendingPage}
-	}
-	if !from.behind {
-		from.at, from.id, from.behind = math.MinInt64, math.MaxInt64, true
-	}
+	from = from.begun(s)
 	size, limit := unweighed, pendingPage
 	weighs := s.weighAtOnce() >= carefulBatch
 	if weighs {
@@ -137,6 +161,45 @@ func (s *Store) PendingPage(ctx context.Context, classes []string, until time.Ti
 	page.Next = from
 	return page, nil
 }
+
+// UrgentPage looks at the next 2,500 of the PENDING runs that are available and due by a time, and reads those of the given classes
+// whose priority is above another, the most urgent first. Next is the zero Place when it has looked at all.
+func (s *Store) UrgentPage(ctx context.Context, classes []string, until time.Time, above Priority, from Place) (page PendingPage, err error) {
+	if len(classes) == 0 {
+		return page, nil
+	}
+	from.open = nil // others have got slots since the last look
+	from = from.begun(s)
+	span := []any{s.app, from.at, from.id, from.at, until.UnixMilli()}
+	var rows []pendingRow
+	args := slices.Concat(span, []any{urgentRows, s.app, classes, until.UnixMilli(), above, pendingPage})
+	if err := s.db.Select(ctx, &rows, fmt.Sprintf(urgentSQL, unweighed), args...); err != nil {
+		return page, fmt.Errorf("look for urgent runs: %w", err)
+	}
+	var last []struct {
+		At int64 `db:"AVAILABLE_AT"`
+		ID int64 `db:"ID"`
+	}
+	if err := s.db.Select(ctx, &last, urgentEndSQL, append(span, urgentRows-1)...); err != nil {
+		return page, fmt.Errorf("look for urgent runs: %w", err)
+	}
+	for _, r := range rows {
+		if slices.Contains(classes, r.Class) {
+			page.Runs = append(page.Runs, r.run())
+		}
+	}
+	if page.Runs, err = from.open.give(ctx, page.Runs); err != nil {
+		return page, fmt.Errorf("look for urgent runs: %w", err)
+	}
+	if len(last) > 0 {
+		from.at, from.id = last[0].At, last[0].ID
+		page.More, page.Next = true, from
+	}
+	return page, nil
+}
+
+// ByPriority puts the more urgent of pending runs first.
+func ByPriority(a, b PendingRun) int { return cmp.Compare(b.Priority, a.Priority) }
 
 // Pending reads the PENDING runs of the given classes that are available and due at now, the oldest first, at most
 // limit. However long the queue of a job is of which only some may go at a time, it hides no other job's runs.
