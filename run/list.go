@@ -110,8 +110,8 @@ SELECT R.ID, R.APPLICATION, R.JOB_ID, J.NAME AS JOB_NAME, J.JOB_CLASS, J.APPLICA
 	byIDSQL  = `SELECT ID FROM QRTZ_RUN WHERE ID < ?`
 	ofJobSQL = `SELECT ID FROM QRTZ_RUN FORCE INDEX (QRTZ_RUN_JOB) WHERE JOB_ID = ? AND ID < ?`
 
-	// Of a job with a key. A unique index is not walked in the order of ids: its entries for the key are sorted.
-	ofKeySQL = `SELECT ID FROM QRTZ_RUN FORCE INDEX (QRTZ_RUN_KEY) WHERE RUN_KEY = ? AND JOB_ID = ? AND ID < ?`
+	// Of a job with a key. A unique index is not walked in the order of ids: its entries for the key are sorted, if there are few.
+	ofKeySQL = `SELECT ID FROM QRTZ_RUN FORCE INDEX (QRTZ_RUN_KEY) WHERE RUN_KEY = ? AND JOB_ID = ?`
 
 	// Of a job in a state, or in a span of time: by the index in which fewer rows have to be looked at.
 	inStateSQL = `SELECT ID FROM QRTZ_RUN FORCE INDEX (QRTZ_RUN_STATE) WHERE APPLICATION = ? AND STATE IN (?)`
@@ -200,7 +200,7 @@ func (f Filter) readByID(on schema.On) pageReader {
 		if after == (schema.Cursor{}) {
 			after.ID = math.MaxInt64
 		}
-		few, err := f.fewInState(ctx, on)
+		few, err := f.few(ctx, on)
 		if err != nil {
 			return nil, err
 		}
@@ -208,14 +208,22 @@ func (f Filter) readByID(on schema.On) pageReader {
 	}
 }
 
-// fewInState tells whether to look for a job's or an execute's runs among those in the state and the span of time: there are few.
-func (f Filter) fewInState(ctx context.Context, on schema.On) (bool, error) {
+// few tells whether to look for a job's or an execute's runs among those with the key, or in the state and the span of time: there are
+// few.
+func (f Filter) few(ctx context.Context, on schema.On) (bool, error) {
 	bounded := f.State != "" || f.JobID != 0 && (!f.Since.IsZero() || !f.Until.IsZero())
-	if f.JobID == 0 && f.ExecuteID == 0 || f.Key != "" || !bounded {
+	switch {
+	case f.Key != "":
+		return schema.AtMost(ctx, on, schema.FewRows, f.ofKey())
+	case f.JobID == 0 && f.ExecuteID == 0 || !bounded:
 		return false, nil
+	default:
+		return schema.AtMost(ctx, on, schema.FewRows, f.inState())
 	}
-	return schema.AtMost(ctx, on, schema.FewRows, f.inState())
 }
+
+// ofKey are the ids of all runs of the job with the key.
+func (f Filter) ofKey() schema.Query { return schema.Query{Text: ofKeySQL, Args: []any{f.Key, f.JobID}} }
 
 // inState are the ids of all runs in the state and the span of time.
 func (f Filter) inState() schema.Query {
@@ -226,7 +234,7 @@ func (f Filter) inState() schema.Query {
 	return f.span(q, "AVAILABLE_AT")
 }
 
-func (f Filter) byIDQuery(fewInState bool, before int64, n int) schema.Query {
+func (f Filter) byIDQuery(few bool, before int64, n int) schema.Query {
 	const order = ` ORDER BY ID DESC LIMIT ?`
 	narrowed := func(q schema.Query) schema.Query {
 		if f.State != "" {
@@ -236,12 +244,14 @@ func (f Filter) byIDQuery(fewInState bool, before int64, n int) schema.Query {
 	}
 	var q schema.Query
 	switch {
-	case f.Key != "":
-		q = narrowed(schema.Query{Text: ofKeySQL, Args: []any{f.Key, f.JobID, before}})
-	case fewInState:
+	case few && f.Key != "":
+		q = narrowed(f.ofKey().And(`ID < ?`, before))
+	case few:
 		q = f.inState().And(`JOB_ID = ? AND ID < ?`, f.JobID, before)
 	case f.JobID != 0:
-		q = narrowed(schema.Query{Text: ofJobSQL, Args: []any{f.JobID, before}})
+		if q = narrowed(schema.Query{Text: ofJobSQL, Args: []any{f.JobID, before}}); f.Key != "" {
+			q = q.And(`RUN_KEY = ?`, f.Key)
+		}
 	default:
 		q = schema.Query{Text: byIDSQL, Args: []any{before}}
 	}
@@ -253,7 +263,7 @@ func (f Filter) readByFire(on schema.On) pageReader {
 		if after == (schema.Cursor{}) {
 			after.At, after.ID = math.MaxInt64, math.MaxInt32
 		}
-		few, err := f.fewInState(ctx, on)
+		few, err := f.few(ctx, on)
 		if err != nil {
 			return nil, err
 		}
@@ -261,9 +271,9 @@ func (f Filter) readByFire(on schema.On) pageReader {
 	}
 }
 
-func (f Filter) byFireQuery(fewInState bool, after schema.Cursor, n int) schema.Query {
+func (f Filter) byFireQuery(few bool, after schema.Cursor, n int) schema.Query {
 	q := schema.Query{Text: ofExecuteSQL, Args: []any{f.ExecuteID, after.At, after.At, after.ID}}
-	if fewInState {
+	if few {
 		q = f.inState().And(`EXECUTE_ID = ? AND (FIRE_TIME < ? OR FIRE_TIME = ? AND ATTEMPT < ?)`, q.Args...)
 	} else if f.State != "" {
 		q = q.And(`STATE = ?`, f.State)
