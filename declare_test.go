@@ -18,7 +18,7 @@ func TestTheLogNamesWhatAnOperatorHasChanged(t *testing.T) {
 	cfg := quick("n1")
 	cfg.Logger = &logger
 	s := c.open(cfg)
-	job := qrtz.Job{Name: "report", Schedules: []qrtz.Schedule{qrtz.Cron("0 0 2 * * ?", "Europe/Berlin")}}
+	job := qrtz.Job{Name: "report", Class: "tick", Schedules: []qrtz.Schedule{qrtz.Cron("0 0 2 * * ?", "Europe/Berlin")}}
 	require.NoError(t, s.Declare(t.Context(), job))
 	require.NoError(t, s.Declare(t.Context(), job))
 	require.Empty(t, log.String())

@@ -20,8 +20,10 @@
 //     recovery, one run at a time, a timeout, how long they stay on record.
 //   - [Run] is what a handler learns of the run it carries out, and what it can say of it. [NoRetry] and [RetryAfter] wrap its error.
 //     [ErrTimedOut], [ErrCancelled], [ErrDrained] and [ErrFenced] are causes with which its context ends ([context.Cause]).
+//   - [TypedJob] is a job whose data has a type, so that the compiler checks what enqueues it and what handles it.
 //   - [Client] is what a Scheduler does with what is stored, whether it runs or not: declare, enqueue, pause, resume, delete, cancel,
-//     retry. [Scheduler.In] does it in a transaction of yours.
+//     retry, wait; and read, as [AppInfo], [NodeInfo], [JobInfo], [ScheduleInfo] and [RunInfo]. [Scheduler.In] does it in a transaction
+//     of yours.
 //   - [Middleware] goes around all handlers, for tracing, logging and panics. [Slog] and zerolog.Ctx give a handler a logger with the
 //     fields of its run.
 //   - [Hooks] are told each [Event]: runs that start, fail, are lost, cannot run.
