@@ -62,7 +62,7 @@ func (c *commits) take(tx *sql.Tx) []int64 {
 // txEnded tells whether a transaction has been committed or rolled back, without a word to the server: the statement is of no
 // database.
 func txEnded(tx *sql.Tx) bool {
-	none := tx.Stmt(&sql.Stmt{}) //nolint:noctx // it talks to no server
+	none := tx.Stmt(&sql.Stmt{})                  //nolint:noctx // it talks to no server
 	return errors.Is(none.Close(), sql.ErrTxDone) //nolint:sqlclosecheck // it was never open, and Close says why
 }
 

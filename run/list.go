@@ -223,7 +223,9 @@ func (f Filter) few(ctx context.Context, on schema.On) (bool, error) {
 }
 
 // ofKey are the ids of all runs of the job with the key.
-func (f Filter) ofKey() schema.Query { return schema.Query{Text: ofKeySQL, Args: []any{f.Key, f.JobID}} }
+func (f Filter) ofKey() schema.Query {
+	return schema.Query{Text: ofKeySQL, Args: []any{f.Key, f.JobID}}
+}
 
 // inState are the ids of all runs in the state and the span of time.
 func (f Filter) inState() schema.Query {
