@@ -40,7 +40,9 @@ func TestARenamedJobKeepsItsRow(t *testing.T) {
 	f.declare(noon, []Declaration{before})
 	require.Equal(t, "1 new tock x EXECUTING,y EXECUTING; 2 old tick x EXECUTING", f.Text(jobs))
 	after.Was = []string{"old"} // both are there: no fire of one runs beside that of the other
-	require.Equal(t, []string{`job "new": ATTEMPTS is "7", declared "1"`}, says(f.declare(noon, []Declaration{after}))[1:])
+	require.Equal(t, []string{
+		`job "new": there is a job "old", too, its former name; the schedules of that one are COMPLETE now`, `job "new": ATTEMPTS is "7", declared "1"`,
+	}, says(f.declare(noon, []Declaration{after})))
 	require.Equal(t, "1 new tock x EXECUTING,y EXECUTING; 2 old tick x COMPLETE", f.Text(jobs))
 	require.Len(t, f.declare(noon, []Declaration{after}), 1, "it is said once")
 
