@@ -47,7 +47,8 @@ type session struct {
 	active   actives
 	begun    run.Begun
 	waiters  waiters
-	commits  commits // of callers
+	commits  commits       // of callers
+	asks     chan struct{} // as many as maxAsks
 	events   *events
 	hooks    Hooks
 	tell     func(hook func(Event), e Event)
@@ -67,6 +68,7 @@ func newSession(ctx context.Context, scheduler *Scheduler, l *links) *session {
 	log, prefix := scheduler.logs.own, schema.Prefix(cfg.Prefix)
 	s := &session{
 		cfg: cfg, logs: &scheduler.logs, carry: scheduler.carryOut, classes: scheduler.handlers.classes(), pool: scheduler.pool, links: l, active: actives{byID: map[int64]*active{}},
+		asks:  make(chan struct{}, maxAsks),
 		clock: node.NewClock(l.beat, cfg.Wall, log), apps: app.NewStore(l.own, prefix, cfg.App), runs: run.NewStore(l.own, prefix, cfg.App),
 	}
 	s.pool.Limit(s.classes, cfg.Limits, cfg.Reserved)
@@ -198,7 +200,7 @@ func (s *session) carryOut(r run.Run, startedAt time.Time) {
 	}
 	self := s.member.Self()
 	s.begun.Add(r, time.Now())
-	a := &active{run: r, startedAt: startedAt.UTC(), cancel: cancel, progress: -1, unsaid: true}
+	a := &active{session: s, ctx: ctx, run: r, startedAt: startedAt.UTC(), cancel: cancel, progress: -1, unsaid: true, saved: r.Saved}
 	a.run.Data = nil // it is the handler's alone, and may be large
 	s.active.add(a)
 	s.tellStarted(a)
@@ -206,15 +208,35 @@ func (s *session) carryOut(r run.Run, startedAt time.Time) {
 	mine := newRun(a, self.NodeID)
 	call(&runContext{Context: ctx, values: s.values.Load(), run: mine, app: s.cfg.App, logs: s.logs}, s.carry, mine, load, func(err error) {
 		s.active.remove(a)
-		cause := context.Cause(ctx)
-		if err != nil && errors.Is(cause, ErrFenced) {
-			s.logs.own.Warn().Int64("run", r.ID).Str("class", r.Class).Msg("given up: it will be LOST, and recovered if its job asks for it")
-			return
-		}
-		result := s.result(a, cause, err)
-		s.results.Add(result)
-		s.tellFinished(result)
+		s.end(a, context.Cause(ctx), err) //nolint:contextcheck // ctx may have ended, and the result counts all the same
 	})
+}
+
+// end hands in the result of a run whose handler has returned err.
+func (s *session) end(a *active, cause, err error) {
+	completing := a.end()
+	if completing && err == nil {
+		err = errNotCommitted // else it is on record already
+	}
+	if err != nil && errors.Is(cause, ErrFenced) {
+		s.logs.own.Warn().Int64("run", a.run.ID).Str("class", a.run.Class).Msg("given up: it will be LOST, and recovered if its job asks for it")
+		return
+	}
+	result := s.result(a, cause, err)
+	if completing {
+		result = s.endUnlessCompleted(a, result)
+	} else {
+		s.results.Add(result)
+	}
+	if result.State != run.Succeeded {
+		s.logFailure(result)
+	}
+	s.tellFinished(result)
+}
+
+func (s *session) logFailure(r run.Result) {
+	s.logs.own.Warn().Int64("run", r.Run.ID).Str("job", r.Run.Job).Str("class", r.Run.Class).Time("fire", r.Run.FireTime).Int("attempt", r.Run.Attempt).
+		Bool("retry", !r.RetryAt.IsZero()).Str("reason", text.Line(r.Message, maxReason)).Msg(outcome[r.State]) // the stack of a panic is in QRTZ_RUN
 }
 
 // giveUp is told of a run that was claimed by an instance whose lease is over, and has therefore not been started.
@@ -243,6 +265,7 @@ func (s *session) result(a *active, cause, err error) run.Result {
 	now := s.clock.Now()
 	result := run.Result{Run: a.run, State: run.Succeeded, Started: a.startedAt, Finished: now}
 	result.Progress, result.Message = a.said()
+	result.Run.Saved = a.savedMost()
 	if err == nil {
 		return result
 	}
@@ -259,8 +282,6 @@ func (s *session) result(a *active, cause, err error) run.Result {
 	if again && result.State == run.Failed {
 		result.RetryAt = now.Add(after)
 	}
-	s.logs.own.Warn().Int64("run", a.run.ID).Str("job", a.run.Job).Str("class", a.run.Class).Time("fire", a.run.FireTime).Int("attempt", a.run.Attempt).
-		Bool("retry", !result.RetryAt.IsZero()).Str("reason", text.Line(result.Message, maxReason)).Msg(outcome[result.State]) // the stack of a panic is in QRTZ_RUN
 	return result
 }
 

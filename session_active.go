@@ -2,6 +2,7 @@ package qrtz
 
 import (
 	"context"
+	"database/sql"
 	"sync"
 	"time"
 
@@ -14,14 +15,19 @@ const attendEvery = 500 * time.Millisecond
 
 // active is a run under way in this process.
 type active struct {
+	session   *session
+	ctx       context.Context //nolint:containedctx // of the handler, as a request has its own
 	run       run.Run
 	startedAt time.Time
 	cancel    context.CancelCauseFunc
 
-	mu       sync.Mutex
-	progress int // in percent; below 0 until the handler says
-	message  string
-	unsaid   bool // the row does not say it yet
+	mu                sync.Mutex
+	progress          int // in percent; below 0 until the handler says
+	message           string
+	unsaid            bool    // the row does not say it yet
+	ended             bool    // the handler has returned
+	saved             int64   // bytes of its checkpoint, at the most; 0 if it has none
+	within, completed *sql.Tx // in which the handler has called CompleteIn last, and in which that worked
 }
 
 func (a *active) say(change func(*active)) {
@@ -42,7 +48,7 @@ func (a *active) said() (progress int, message string) {
 func (a *active) news() (run.Underway, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	unsaid := a.unsaid
+	unsaid := a.unsaid && a.within == nil // the handler's transaction may hold the row
 	a.unsaid = false
 	return run.Underway{Run: a.run, Started: a.startedAt, Progress: a.progress, Message: a.message}, unsaid
 }

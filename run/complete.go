@@ -49,9 +49,7 @@ func (s *Store) Complete(ctx context.Context, results []Result) (done Completed,
 		if r.Run.ID == 0 {
 			continue // it has no row
 		}
-		if r.Run.Attempt >= maxAttempt && !r.RetryAt.IsZero() {
-			r = r.withoutRetry("ATTEMPT is at its limit")
-		}
+		r = r.withinLimit()
 		byKind[r.kind()] = append(byKind[r.kind()], r)
 	}
 	w := &rowwise[Result]{
@@ -59,7 +57,7 @@ func (s *Store) Complete(ctx context.Context, results []Result) (done Completed,
 		id:    func(r Result) int64 { return r.Run.ID },
 		write: func(ctx context.Context, some []Result) error {
 			n, err := s.write(ctx, some)
-			if err == nil && !slices.ContainsFunc(some, func(r Result) bool { return r.tried }) {
+			if err == nil && !slices.ContainsFunc(some, func(r Result) bool { return r.tried || r.Completing }) {
 				done.Late += len(some) - n
 			}
 			return err
@@ -108,10 +106,10 @@ func (s *Store) Complete(ctx context.Context, results []Result) (done Completed,
 func bounded(results []Result) (batches [][]Result) {
 	begin, bytes, data := 0, 0, int64(0)
 	for i, r := range results {
-		if i > begin && (i-begin == completeBatch || bytes+len(r.Message) > completeBytes || data+r.Run.ownData > packetData) {
+		if i > begin && (i-begin == completeBatch || bytes+len(r.Message) > completeBytes || data+r.Run.weight() > packetData) {
 			batches, begin, bytes, data = append(batches, results[begin:i:i]), i, 0, 0
 		}
-		bytes, data = bytes+min(len(r.Message), MaxMessage), data+r.Run.ownData
+		bytes, data = bytes+min(len(r.Message), MaxMessage), data+r.Run.weight()
 	}
 	if begin < len(results) {
 		batches = append(batches, results[begin:])
@@ -136,6 +134,14 @@ func (r Result) kind() int {
 	default:
 		return kindDrop
 	}
+}
+
+// withinLimit is the result without a further attempt if the table has no number for that.
+func (r Result) withinLimit() Result {
+	if r.Run.Attempt >= maxAttempt && !r.RetryAt.IsZero() {
+		return r.withoutRetry("ATTEMPT is at its limit")
+	}
+	return r
 }
 
 func (r Result) withoutRetry(why string) Result {
@@ -211,7 +217,7 @@ const finishSQL = `
 UPDATE %s V STRAIGHT_JOIN ` + runByID + `
    SET R.STATE = IF(V.STATE1 = 'LOST' AND R.CANCEL_AT IS NOT NULL, 'CANCELLED', V.STATE1),
        R.STARTED_AT = V.STARTED, R.FINISHED_AT = V.FINISHED, R.MESSAGE = V.MESSAGE1, R.PROGRESS = V.PERCENT,
-       R.OVERLAP_KEY = NULL, ` + releaseKeySQL + `
+       R.OVERLAP_KEY = NULL, ` + releaseKeySQL + `, R.CHECKPOINT = IF(V.STATE1 = 'SUCCEEDED', NULL, R.CHECKPOINT)
  WHERE ` + heldSQL
 
 func (s *Store) finish(results []Result) (query string, args []any) {

@@ -31,7 +31,7 @@ func (s *Store) HandBack(ctx context.Context, runs []Run) (again []Run, err erro
 		return runs, fmt.Errorf("hand back runs: %w", err)
 	}
 	done := 0
-	for some := range light(free, handBackBatch, func(r Run) int64 { return r.ownData }) {
+	for some := range light(free, handBackBatch, Run.weight) {
 		rows := make([]any, 0, 4*len(some))
 		for _, r := range some {
 			rows = append(rows, r.ID, r.Token, r.Instance, r.Fence)

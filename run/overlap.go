@@ -211,7 +211,7 @@ func (s *Store) tryExclusive(ctx context.Context, who node.Instance, runs []cand
 		r := c.Run
 		switch {
 		case errors.Is(err, schema.ErrCommitUnknown):
-			inDoubt = append(inDoubt, PendingRun{ID: r.ID, JobID: r.JobID, Class: r.Class, fence: r.Fence, token: token, ownData: r.ownData})
+			inDoubt = append(inDoubt, PendingRun{ID: r.ID, JobID: r.JobID, Class: r.Class, fence: r.Fence, token: token, ownData: r.weight()})
 		case err == nil && ours[r.ID]:
 			r.Token = token
 			started = append(started, r)

@@ -24,6 +24,7 @@ type Run struct {
 	Attempt   int
 	Recovers  int64 // the run, LOST, that this one is a recovery of; 0 if it is none
 	Origin    int64 // the first attempt of what this run is a further attempt of; 0 if it is the first, or has no row
+	Saved     int64 // bytes of its checkpoint; 0 if it has none
 	Recovered int   // how many of the attempts before it were LOST, and recovered
 	Fence     int64 // grows with every claim of the same execute
 	Instance  int64 // that claimed it
@@ -49,6 +50,7 @@ type Result struct {
 	Progress          int       // in percent; below 0 if the handler never said
 	RetryAt           time.Time // when to try again; zero for never
 	Recovery          bool      // the further attempt is a recovery of this one (Interrupt)
+	Completing        bool      // its handler has called CompleteIn, which may have taken effect: this result then does not count
 
 	tried bool // it was in a statement that failed: it may have been written all the same
 	held  bool // another transaction held its row when it was last tried
@@ -71,19 +73,20 @@ type row struct {
 	Recovers  sql.NullInt64  `db:"RECOVERS"`
 	Origin    sql.NullInt64  `db:"ORIGIN"`
 	Recovered int            `db:"RECOVERIES"`
+	Saved     int64          `db:"SAVED"`
 	Fence     int64          `db:"FENCE"`
 	OptionRow
 }
 
 // runColumns need the run R, its job J and its schedule E.
 const runColumns = `R.ID, R.JOB_ID, R.EXECUTE_ID, J.JOB_CLASS, J.NAME AS JOB_NAME, E.NAME AS EXECUTE_NAME, ` + zoneColumn + `, R.FIRE_TIME, R.ATTEMPT, R.RECOVERS, R.ORIGIN, R.RECOVERIES, R.FENCE, ` + runDataColumns + `,
-       COALESCE(LENGTH(R.JOB_DATA), 0) AS OWN_DATA,
+       COALESCE(LENGTH(R.JOB_DATA), 0) AS OWN_DATA, COALESCE(LENGTH(R.CHECKPOINT), 0) AS SAVED,
        ` + runOptionColumns
 
 func (r row) run(who node.Instance, zones *zones) Run {
 	return Run{
 		ID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID.Int64, Class: r.Class.String, Job: r.Job.String, Schedule: r.Schedule.String,
 		Data: r.Data, DataSize: r.DataSize, Options: r.Options(),
-		FireTime: zones.fireTime(r.FireTime, r.Zone), Attempt: r.Attempt, Recovers: r.Recovers.Int64, Origin: r.Origin.Int64, Recovered: r.Recovered, Fence: r.Fence, Instance: who.ID, ownData: r.OwnData,
+		FireTime: zones.fireTime(r.FireTime, r.Zone), Attempt: r.Attempt, Recovers: r.Recovers.Int64, Origin: r.Origin.Int64, Recovered: r.Recovered, Saved: r.Saved, Fence: r.Fence, Instance: who.ID, ownData: r.OwnData,
 	}
 }

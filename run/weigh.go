@@ -21,7 +21,7 @@ const (
 )
 
 // COALESCE: a run without data of its own is light, however large its job's may be.
-const dataSizeSQL = `SELECT ID, COALESCE(LENGTH(JOB_DATA), 0) AS DATA_SIZE FROM QRTZ_RUN WHERE ID IN (?)`
+const dataSizeSQL = `SELECT ID, COALESCE(LENGTH(JOB_DATA), 0) + COALESCE(LENGTH(CHECKPOINT), 0) AS DATA_SIZE FROM QRTZ_RUN WHERE ID IN (?)`
 
 // light parts rows into batches of at most so many, of which each has little data in its rows, unless it is one row. For a
 // server fetches the whole row, with all its data, whenever it locks or changes it, several times in one claim: 64 runs with 15

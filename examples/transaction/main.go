@@ -1,5 +1,6 @@
 // Transaction takes two orders and asks, in the transaction of each order, for a run that confirms it. It shows that the run
-// exists exactly if its order was committed: the first order is rolled back, and leaves no run behind. Run it with
+// exists exactly if its order was committed: the first order is rolled back, and leaves no run behind. The run is completed in the
+// transaction that confirms the order. Run it with
 // "make examples/transaction", or with QRTZ_DSN set and "go run ./examples/transaction"; it ends by itself.
 package main
 
@@ -46,8 +47,7 @@ func main() {
 	must(err)
 	must(s.Migrate(ctx))
 	qrtz.Handle(s, "confirm", func(ctx context.Context, run *qrtz.Run, o order) error {
-		_, err := db.ExecContext(ctx, `UPDATE EXAMPLE_ORDERS SET CONFIRMED_BY = ? WHERE ID = ?`, run.ID, o.ID)
-		if err != nil {
+		if err := confirm(ctx, db, run, o); err != nil {
 			return err
 		}
 		log.Info().Msgf("run %d confirms the order of %s", run.ID, o.Customer)
@@ -65,6 +65,22 @@ func main() {
 		log.Info().Msgf("the order of %s is committed, and with it run %d", o.Customer, runID)
 	}
 	must(s.Run(ctx))
+}
+
+// confirm confirms an order and completes its run: both, or neither. However often it is tried, it is done once.
+func confirm(ctx context.Context, db *sql.DB, run *qrtz.Run, o order) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after Commit
+	if _, err := tx.ExecContext(ctx, `UPDATE EXAMPLE_ORDERS SET CONFIRMED_BY = ? WHERE ID = ?`, run.ID, o.ID); err != nil {
+		return err
+	}
+	if err := run.CompleteIn(ctx, tx); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // take writes an order and asks for its confirmation: both, or neither.

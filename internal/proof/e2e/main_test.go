@@ -100,10 +100,15 @@ type worker struct {
 
 func (c *cluster) worker(id string, flags ...string) *worker {
 	c.t.Helper()
+	return c.process(id, exec.Command(binary, append([]string{"node", "run", "--app", "e2e", "--id", id, "--dsn", c.dsn}, flags...)...))
+}
+
+// process starts a process that is a node.
+func (c *cluster) process(id string, cmd *exec.Cmd) *worker {
+	c.t.Helper()
 	log, err := os.OpenFile(filepath.Join(c.dir, id+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(c.t, err)
 	defer func() { _ = log.Close() }() // the worker has its own
-	cmd := exec.Command(binary, append([]string{"node", "run", "--app", "e2e", "--id", id, "--dsn", c.dsn}, flags...)...)
 	cmd.Stderr = log
 	w := &worker{t: c.t, cmd: cmd, done: make(chan struct{})}
 	require.NoError(c.t, cmd.Start())
