@@ -3,7 +3,6 @@ package qrtz
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -85,39 +84,6 @@ func (c *Client) wake() {
 	if session, ok := c.running(); ok {
 		session.poller.Wake()
 	}
-}
-
-// Enqueue has a declared job run once, as soon as a node is free, whether or not its schedules are paused. Data that is
-// not nil replaces the job's for this run. It returns the run's id in QRTZ_RUN, and ErrNotFound for an unknown job.
-func (c *Client) Enqueue(ctx context.Context, job string, data any) (runID int64, err error) {
-	return c.EnqueueAt(ctx, job, data, time.Time{})
-}
-
-// EnqueueAt is Enqueue for a later time: the run's FireTime. The zero time is now.
-func (c *Client) EnqueueAt(ctx context.Context, job string, data any, at time.Time) (runID int64, err error) {
-	var raw []byte
-	if data != nil {
-		if raw, err = json.Marshal(data); err != nil {
-			return 0, fmt.Errorf("qrtz: enqueue %q: data: %w", job, err)
-		}
-	}
-	err = c.change(ctx, "enqueue", func(tx *sqlx.Tx, now time.Time) error {
-		due := at
-		if due.IsZero() {
-			due = now
-		}
-		jobID, err := c.executes.JobNamed(ctx, tx, job)
-		if err != nil {
-			return err
-		}
-		runID, err = c.runs.Enqueue(ctx, tx, jobID, raw, due)
-		return err
-	})
-	if err == nil {
-		c.enqueued(runID)
-		c.hintEnqueued(ctx, job)
-	}
-	return runID, err
 }
 
 // Pause pauses a schedule of a job, or all of the job's if schedule is empty. What is claimed already still runs, and what

@@ -91,7 +91,7 @@ func TestARunEnqueuedForLaterStaysPending(t *testing.T) {
 	require.NoError(t, s.Declare(t.Context(), qrtz.Job{Name: "post"}))
 	c.start(s)
 	at := time.Now().Add(1500 * time.Millisecond).Truncate(time.Millisecond)
-	_, err := s.EnqueueAt(t.Context(), "post", letter{"later"}, at)
+	_, err := s.Enqueue(t.Context(), "post", letter{"later"}, qrtz.StartAt(at))
 	require.NoError(t, err)
 	require.Equal(t, "later", receive(t, posted))
 	require.Equal(t, at.UnixMilli(), c.fires()[0].FireTime.UnixMilli())
@@ -308,7 +308,7 @@ func TestDeletingAJobThatRuns(t *testing.T) {
 	require.NoError(t, s.Declare(t.Context(), qrtz.Job{Name: "long", Options: qrtz.Options{Attempts: 3}}))
 	running, err := s.Enqueue(t.Context(), "long", nil)
 	require.NoError(t, err)
-	waiting, err := s.EnqueueAt(t.Context(), "long", nil, time.Now().Add(time.Hour))
+	waiting, err := s.Enqueue(t.Context(), "long", nil, qrtz.StartAt(time.Now().Add(time.Hour)))
 	require.NoError(t, err)
 	c.start(s)
 	<-began

@@ -17,6 +17,10 @@ var (
 	// ErrWrongState is returned by Cancel for a run that has ended, and by Retry for one that has not failed.
 	ErrWrongState = run.ErrWrongState
 
+	// ErrKeyTaken is returned by Enqueue, with the id of the run that has the key (WithKey, Once), and by Retry if another run of
+	// the job has it by now.
+	ErrKeyTaken = run.ErrKeyTaken
+
 	// ErrCommitUnknown: the connection broke while the change was being committed. Either all of it was made or nothing,
 	// and which of the two only the tables can tell. A Client that works in your transaction (Scheduler.In) never returns
 	// it: there your own Commit does.

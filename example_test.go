@@ -175,7 +175,7 @@ func ExampleClient() {
 
 	s, err := qrtz.Open(db, qrtz.Config{App: "billing"})
 	must(err)
-	runID, err := s.EnqueueAt(ctx, "invoice", invoice{"Grace"}, time.Now().Add(time.Hour))
+	runID, err := s.Enqueue(ctx, "invoice", invoice{"Grace"}, qrtz.StartAt(time.Now().Add(time.Hour)))
 	must(err)
 	must(s.Pause(ctx, "invoice", "")) // its schedules; what is enqueued runs all the same
 	must(s.Resume(ctx, "invoice", ""))

@@ -30,10 +30,15 @@ func (j TypedJob[T]) With(data T) ScheduleOption { return WithData(data) }
 
 // Enqueuer is a Scheduler, or the Client of a transaction (Scheduler.In).
 type Enqueuer interface {
-	Enqueue(ctx context.Context, job string, data any) (runID int64, err error)
+	Enqueue(ctx context.Context, job string, data any, options ...EnqueueOption) (runID int64, err error)
 }
 
 // Enqueue has the job run once, as Client.Enqueue does.
-func (j TypedJob[T]) Enqueue(ctx context.Context, c Enqueuer, data T) (runID int64, err error) {
-	return c.Enqueue(ctx, j.name, data)
+func (j TypedJob[T]) Enqueue(ctx context.Context, c Enqueuer, data T, options ...EnqueueOption) (runID int64, err error) {
+	return c.Enqueue(ctx, j.name, data, options...)
+}
+
+// Request is one run of the job for Client.EnqueueMany.
+func (j TypedJob[T]) Request(data T, options ...EnqueueOption) Request {
+	return Request{Job: j.name, Data: data, Options: options}
 }

@@ -140,7 +140,7 @@ func TestWaitSaysAtOnceThatNoNodeHandlesTheClass(t *testing.T) {
 		require.Less(t, got.took, within)
 		require.Equal(t, qrtz.Pending, got.State)
 	}
-	later, err := s.EnqueueAt(ctx, "retired", nil, time.Now().Add(time.Hour))
+	later, err := s.Enqueue(ctx, "retired", nil, qrtz.StartAt(time.Now().Add(time.Hour)))
 	require.NoError(t, err)
 	short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
@@ -163,7 +163,7 @@ func TestWaitLooksLessAndLess(t *testing.T) {
 	c := newCluster(t)
 	s := c.client()
 	require.NoError(t, s.Declare(t.Context(), qrtz.Job{Name: "a"}))
-	id, err := s.EnqueueAt(t.Context(), "a", nil, time.Now().Add(time.Hour))
+	id, err := s.Enqueue(t.Context(), "a", nil, qrtz.StartAt(time.Now().Add(time.Hour)))
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()

@@ -130,7 +130,7 @@ func TestWhatIsEnqueuedRuns(t *testing.T) {
 	kit.Declare(job("post", "post"))
 	_, err := kit.Scheduler.Enqueue(t.Context(), "post", "Ada")
 	require.NoError(t, err)
-	_, err = kit.Scheduler.EnqueueAt(t.Context(), "post", "Grace", at(3, 0, 0))
+	_, err = kit.Scheduler.Enqueue(t.Context(), "post", "Grace", qrtz.StartAt(at(3, 0, 0)))
 	require.NoError(t, err)
 	require.Equal(t, "to Ada", kit.Advance(0)[0].Message)
 

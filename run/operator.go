@@ -28,20 +28,6 @@ var (
 	ErrKeyTaken = errors.New("the key is taken")
 )
 
-const enqueueSQL = `
-INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME, STATE, AVAILABLE_AT, JOB_DATA) VALUES (?, ?, ?, 'PENDING', ?, ?)`
-
-// Enqueue adds a run of a job, due at a time, and returns its id. Data that is nil stands for the job's. The caller has
-// found the job in the app (execute.Store.JobNamed, CheckJob). If the job is deleted meanwhile, the misfire handler cancels the run.
-func (s *Store) Enqueue(ctx context.Context, tx *sqlx.Tx, jobID int64, data []byte, at time.Time) (runID int64, err error) {
-	due := at.UnixMilli()
-	done, err := s.db.On(tx).Exec(ctx, enqueueSQL, s.app, jobID, due, due, sql.NullString{String: string(data), Valid: data != nil})
-	if err != nil {
-		return 0, schema.ExplainNoID(err, s.db.Prefix, "QRTZ_RUN")
-	}
-	return done.LastInsertId()
-}
-
 const (
 	pendingOfJobSQL     = `SELECT ID FROM QRTZ_RUN WHERE JOB_ID = ? AND APPLICATION = ? AND STATE = 'PENDING' AND ID > ? ORDER BY ID LIMIT ?`
 	pendingOfExecuteSQL = `SELECT ID FROM QRTZ_RUN WHERE EXECUTE_ID = ? AND APPLICATION = ? AND STATE = 'PENDING' AND ID > ? ORDER BY ID LIMIT ?`

@@ -17,10 +17,9 @@ func TestWhatWasEnqueuedForAJobThatIsGoneIsCancelled(t *testing.T) {
 	var n int
 	require.NoError(t, old.Get(&n, `SELECT COUNT(*) FROM QRTZ_JOB`), "from now on it sees what is there now")
 	f.Exec(`DELETE FROM QRTZ_JOB WHERE ID = ?`, id)
-	due, err := f.store.Enqueue(t.Context(), old, id, nil, at(10))
+	added, err := f.store.Enqueue(t.Context(), old, at(10), New{JobID: id}, New{JobID: id, At: at(20)})
 	require.NoError(t, err)
-	later, err := f.store.Enqueue(t.Context(), old, id, nil, at(20))
-	require.NoError(t, err)
+	due, later := added[0].ID, added[1].ID
 	require.NoError(t, old.Commit())
 	kept := f.Insert(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID) VALUES ('a', ?)`, f.Job)
 

@@ -121,9 +121,10 @@ func (o Options) Pause(attempt int) time.Duration {
 const OptionColumns = `J.RECOVERY <> 0 AS RECOVERY, J.OVERLAP, J.QUEUE_LIMIT, J.RUN_TIMEOUT, J.ATTEMPTS, J.BACKOFF, J.MAX_BACKOFF, J.HISTORY, J.KEEP_FOR, J.KEEP_RUNS,
        J.MAX_RUNNING, J.PRIORITY AS JOB_PRIORITY`
 
-// runOptionColumns are OptionColumns of a run R of the job J: what the run has of its own takes the place of the job's.
+// runOptionColumns are OptionColumns of a run R of the job J: what the run has of its own takes the place of the job's. A run whose key may be
+// used once stays on record, since its row is what keeps the key.
 const runOptionColumns = `J.RECOVERY <> 0 AS RECOVERY, J.OVERLAP, J.QUEUE_LIMIT, COALESCE(R.RUN_TIMEOUT, J.RUN_TIMEOUT) AS RUN_TIMEOUT,
-       COALESCE(R.ATTEMPTS, J.ATTEMPTS) AS ATTEMPTS, J.BACKOFF, J.MAX_BACKOFF, J.HISTORY, J.KEEP_FOR, J.KEEP_RUNS,
+       COALESCE(R.ATTEMPTS, J.ATTEMPTS) AS ATTEMPTS, J.BACKOFF, J.MAX_BACKOFF, IF(R.KEY_ONCE = 1, 'ALL', J.HISTORY) AS HISTORY, J.KEEP_FOR, J.KEEP_RUNS,
        J.MAX_RUNNING, COALESCE(R.PRIORITY, J.PRIORITY) AS JOB_PRIORITY`
 
 // OptionRow is the options as columns. Its fields are pointers, since a job may have been deleted under its run.

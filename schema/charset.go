@@ -22,7 +22,8 @@ func (e *UnsafeCharsetError) Error() string {
 		"connect with charset=utf8mb4 in the DSN", e.Charset)
 }
 
-func safeCharset(charset string) error {
+// SafeCharset returns an *UnsafeCharsetError if a quote can hide in a character set.
+func SafeCharset(charset string) error {
 	if slices.Contains(unsafeCharsets, charset) {
 		return &UnsafeCharsetError{charset}
 	}
@@ -39,5 +40,5 @@ func SafeNow(ctx context.Context, q sqlx.QueryerContext) (time.Time, error) {
 	if err := sqlx.GetContext(ctx, q, &row, `SELECT `+NowSQL+` AS NOW_MICROS, @@character_set_client AS CHARSET`); err != nil {
 		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
 	}
-	return time.UnixMicro(row.Micros).UTC(), safeCharset(row.Charset)
+	return time.UnixMicro(row.Micros).UTC(), SafeCharset(row.Charset)
 }

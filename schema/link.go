@@ -114,7 +114,7 @@ func (c *link) prepare(ctx context.Context) error {
 		return err
 	}
 	c.mariaDB = strings.Contains(before[0], "MariaDB")
-	if err := safeCharset(before[1]); err != nil {
+	if err := SafeCharset(before[1]); err != nil {
 		return err
 	}
 	for _, set := range c.settings() {

@@ -234,13 +234,13 @@ func (p *Packet) inSteps(ctx context.Context, conn *sqlx.Conn, link linked) erro
 	return nil
 }
 
-// execQueryer is a connection or a transaction.
-type execQueryer interface {
+// ExecQueryer is a connection, a pool or a transaction.
+type ExecQueryer interface {
 	sqlx.ExecerContext
 	sqlx.QueryerContext
 }
 
-func (s step) carryOut(ctx context.Context, q execQueryer) error {
+func (s step) carryOut(ctx context.Context, q ExecQueryer) error {
 	if s.scan == nil {
 		_, err := q.ExecContext(ctx, s.query, s.args...)
 		return err

@@ -66,7 +66,7 @@ func Settings(ctx context.Context, db *sqlx.DB) ([]Warning, error) {
 	for _, r := range rows {
 		all[r.Name] = r.Value
 	}
-	if err := safeCharset(all["character_set_client"]); err != nil {
+	if err := SafeCharset(all["character_set_client"]); err != nil {
 		return nil, err
 	}
 	var warnings []Warning

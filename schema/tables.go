@@ -3,6 +3,7 @@ package schema
 import (
 	"context"
 	"database/sql"
+	"fmt"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -64,7 +65,7 @@ func (t Tables) InPacket(ctx context.Context, build func(p *Packet) error) error
 }
 
 // On returns the same tables by way of a transaction, or a connection.
-func (t Tables) On(e sqlx.ExtContext) On { return On{e, t} }
+func (t Tables) On(e ExecQueryer) On { return On{e, t} }
 
 // expand puts the prefix in, and a placeholder for each element of a slice.
 func (t Tables) expand(query string, args []any) (string, []any, error) {
@@ -73,7 +74,7 @@ func (t Tables) expand(query string, args []any) (string, []any, error) {
 
 // On is Tables within a transaction.
 type On struct {
-	e sqlx.ExtContext
+	e ExecQueryer
 	t Tables
 }
 
@@ -93,6 +94,19 @@ func (o On) Get(ctx context.Context, into any, query string, args ...any) error 
 		return err
 	}
 	return sqlx.GetContext(ctx, o.e, into, query, args...)
+}
+
+// ExecAlone runs one statement that is a transaction by itself. If the connection breaks before the answer is there, the
+// error is ErrCommitUnknown.
+func (o On) ExecAlone(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx) // nothing was sent
+	}
+	result, err := o.Exec(ctx, query, args...)
+	if unanswered(err) {
+		return nil, fmt.Errorf("%w: %w", ErrCommitUnknown, err)
+	}
+	return result, err
 }
 
 // Exec runs one statement.

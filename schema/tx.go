@@ -3,10 +3,13 @@ package schema
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 )
 
@@ -53,6 +56,37 @@ func inTxOnce(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) erro
 		return err
 	}
 	return commit(tx)
+}
+
+// maxConns is how many connections OnConn tries that turn out to be broken.
+const maxConns = 3
+
+// OnConn has fn use one connection, outside a transaction, and starts over as InTx does: fn must set its results again each
+// time. A connection of the pool that turns out to be broken before anything was sent on it is replaced.
+func OnConn(ctx context.Context, db *sqlx.DB, fn func(conn *sqlx.Conn) error) error {
+	return Again(ctx, func() (err error) {
+		for range maxConns {
+			if err = onConnOnce(ctx, db, fn); !errors.Is(err, driver.ErrBadConn) {
+				break
+			}
+		}
+		return err
+	})
+}
+
+func onConnOnce(ctx context.Context, db *sqlx.DB, fn func(conn *sqlx.Conn) error) error {
+	conn, err := db.Connx(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // back to the pool
+	return fn(conn)
+}
+
+// unanswered tells whether a statement may have been carried out although the server's answer is not there.
+func unanswered(err error) bool {
+	var refused *mysql.MySQLError
+	return err != nil && !errors.As(err, &refused) && !errors.Is(err, driver.ErrBadConn) && !errors.Is(err, mysql.ErrPktTooLarge)
 }
 
 var readCommitted = &sql.TxOptions{Isolation: sql.LevelReadCommitted}

@@ -74,7 +74,10 @@ func (o *jobRunOptions) enqueue(ctx context.Context, d *database, j execute.JobR
 		if err := s.executes.CheckJob(ctx, tx, j.ID); err != nil {
 			return err
 		}
-		id, err = s.runs.Enqueue(ctx, tx, j.ID, data, now)
+		added, err := s.runs.Enqueue(ctx, tx, now, run.New{JobID: j.ID, Data: data})
+		if err == nil {
+			id = added[0].ID
+		}
 		return err
 	})
 	return id, err

@@ -188,7 +188,7 @@ type runChangeOptions struct {
 	*global
 	id     int64
 	change func(ctx context.Context, s stores, tx *sqlx.Tx, now time.Time, id int64) (newID int64, err error)
-	said   func(out io.Writer, r run.Record, newID int64)
+	said   func(ctx context.Context, out io.Writer, s *admin.Store, r run.Record, newID int64) error
 }
 
 func newRunCancel(g *global) *cobra.Command {
@@ -196,15 +196,17 @@ func newRunCancel(g *global) *cobra.Command {
 		Use:   "cancel ID",
 		Short: "Cancel a PENDING run, or ask the node of a RUNNING one to cancel it",
 		Long: `Cancel a PENDING run, or ask the node of a RUNNING one to cancel its context, which
-happens within a second. The run ends when its handler returns.`,
+happens within a second. The run ends when its handler returns. The id of any of its attempts
+names the run.`,
 	}, &runChangeOptions{
 		global: g,
 		change: func(ctx context.Context, s stores, tx *sqlx.Tx, now time.Time, id int64) (int64, error) {
 			_, err := s.runs.Cancel(ctx, tx, now, id)
 			return 0, err
 		},
-		said: func(out io.Writer, r run.Record, _ int64) {
+		said: func(_ context.Context, out io.Writer, _ *admin.Store, r run.Record, _ int64) error {
 			printf(out, "asked for run %d of job %s to be cancelled\n", r.ID, cell(r.Job()))
+			return nil
 		},
 	})
 }
@@ -213,13 +215,19 @@ func newRunRetry(g *global) *cobra.Command {
 	return command(&cobra.Command{
 		Use:   "retry ID",
 		Short: "Try a run again that FAILED, was LOST or CANCELLED",
+		Long: `Try a run again whose latest attempt FAILED, was LOST or CANCELLED. The id of any of its
+attempts names the run.`,
 	}, &runChangeOptions{
 		global: g,
 		change: func(ctx context.Context, s stores, tx *sqlx.Tx, now time.Time, id int64) (int64, error) {
 			return s.runs.Retry(ctx, tx, now, id)
 		},
-		said: func(out io.Writer, r run.Record, newID int64) {
-			printf(out, "run %d retries run %d (attempt %d)\n", newID, r.ID, r.Attempt+1)
+		said: func(ctx context.Context, out io.Writer, s *admin.Store, r run.Record, newID int64) error {
+			next, err := s.Run(ctx, newID)
+			if err == nil {
+				printf(out, "run %d retries run %d (attempt %d)\n", newID, r.ID, next.Attempt)
+			}
+			return err
 		},
 	})
 }
@@ -234,18 +242,30 @@ func (o *runChangeOptions) validate(args []string) (err error) {
 func (o *runChangeOptions) run(cmd *cobra.Command) error {
 	ctx := cmd.Context()
 	return o.onTables(ctx, func(d *database, s *admin.Store) error {
-		r, err := s.Run(ctx, o.id)
+		r, err := anAttempt(ctx, s, o.id)
 		if err != nil {
 			return err
 		}
 		var newID int64
 		err = d.changeIn(ctx, r.App, func(s stores, tx *sqlx.Tx, now time.Time) (err error) {
-			newID, err = o.change(ctx, s, tx, now, r.ID)
+			newID, err = o.change(ctx, s, tx, now, o.id)
 			return err
 		})
 		if err == nil {
-			o.said(cmd.OutOrStdout(), r, newID)
+			err = o.said(ctx, cmd.OutOrStdout(), s, r, newID)
 		}
 		return err
 	})
+}
+
+// anAttempt finds a run by its id, or else an attempt of the run whose first attempt had it.
+func anAttempt(ctx context.Context, s *admin.Store, id int64) (run.Record, error) {
+	r, err := s.Run(ctx, id)
+	if err == nil {
+		return r, nil
+	}
+	if all, err2 := s.Attempts(ctx, run.Record{Origin: id}); err2 == nil && len(all) > 0 {
+		return all[0], nil
+	}
+	return r, err
 }

@@ -114,7 +114,12 @@ func TestRunsAreCancelledAndTriedAgain(t *testing.T) {
 	assert.Contains(t, s.fails(1, "run", "cancel", "3"), "run 3 is FAILED")
 	assert.Regexp(t, `^run \d+ retries run 3 \(attempt 2\)\n$`, s.ok("run", "retry", "3"))
 	assert.Equal(t, "PENDING", s.text(`SELECT STATE FROM QRTZ_RUN WHERE APPLICATION = 'b' AND FIRE_TIME = 1700000001000 AND ATTEMPT = 2`))
-	assert.Contains(t, s.fails(1, "run", "retry", "3"), "is PENDING", "its next attempt")
+	assert.Contains(t, s.fails(1, "run", "retry", "3"), "is PENDING; only a FAILED, LOST or CANCELLED run")
+	s.exec(`UPDATE QRTZ_RUN SET STATE = 'FAILED', MESSAGE = NULL WHERE ATTEMPT = 2`)
+	assert.Regexp(t, `^run \d+ retries run 3 \(attempt 3\)\n$`, s.ok("run", "retry", "3"))
+	s.exec(`DELETE FROM QRTZ_RUN WHERE ID = 3`)
+	s.ok("run", "cancel", "3")
+	assert.Equal(t, "CANCELLED", s.text(`SELECT STATE FROM QRTZ_RUN WHERE ORIGIN = 3 AND ATTEMPT = 3`))
 	assert.Contains(t, s.fails(1, "run", "retry", "4"), "run 4 is SUCCEEDED")
 	assert.Contains(t, s.fails(1, "run", "retry", "9"), "there is no run 9")
 }

@@ -15,11 +15,12 @@ import (
 	"github.com/qrtz-go/qrtz/schema"
 )
 
-// Faults lie between a pool and the driver: they lose the answer of a COMMIT, and count conflicts.
+// Faults lie between a pool and the driver: they lose the answer of a COMMIT or of an INSERT, and count conflicts.
 type Faults struct {
 	driver.Connector
 	LoseAnswer, Refuse atomic.Int64 // of which of the COMMITs to come; 0: of none
 	Conflicts          atomic.Int64 // statements that the server refused because of other transactions
+	LoseInsert         atomic.Int64 // the answer of which of the INSERTs to come is lost; 0: of none. They have to be sent as text (interpolateParams)
 	AtCommit           atomic.Int64 // COMMITs that it refused for that reason
 	Updates            atomic.Int64 // UPDATEs sent
 	Committed          func()       // called after the next COMMIT; nil for nothing
@@ -78,6 +79,9 @@ func (c *faultyConn) ExecContext(ctx context.Context, query string, args []drive
 	result, err := c.fullConn.ExecContext(ctx, query, args)
 	if schema.Retryable(err) {
 		c.faults.Conflicts.Add(1)
+	}
+	if err == nil && strings.HasPrefix(strings.TrimSpace(query), "INSERT") && c.faults.LoseInsert.Add(-1) == 0 {
+		return nil, errNoAnswer
 	}
 	return result, err
 }

@@ -170,7 +170,7 @@ func (t *torture) enqueue(ctx context.Context, f fault) {
 	for range n {
 		at := t.clock.atMost(time.Now()).Add(time.Duration(f.dice.Int64N(int64(5 * time.Second))))
 		t.try(ctx, "enqueue", func(ctx context.Context) error {
-			_, err := a.EnqueueAt(ctx, name, nil, at)
+			_, err := a.Enqueue(ctx, name, nil, qrtz.StartAt(at))
 			return err
 		})
 	}
