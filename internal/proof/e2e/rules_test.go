@@ -34,6 +34,7 @@ func TestRulesUnderKillAndFreeze(t *testing.T) {
 	for _, rules := range []string{
 		`OVERLAP = 'SKIP'`, `OVERLAP = 'QUEUE', QUEUE_LIMIT = 3`, `OVERLAP = 'QUEUE', RECOVERY = 1`, `OVERLAP = 'SKIP', RECOVERY = 1, HISTORY = 'FAILED'`,
 		`OVERLAP = 'QUEUE', HISTORY = 'NONE'`, `HISTORY = 'NONE'`, `HISTORY = 'NONE', RECOVERY = 1`, `HISTORY = 'FAILED', RECOVERY = 1`, `ATTEMPTS = 3, BACKOFF = 100, RECOVERY = 1`,
+		`MAX_RUNNING = 2, RECOVERY = 1`, `OVERLAP = 'SKIP', MAX_RUNNING = 2`, `MAX_RUNNING = 1, HISTORY = 'NONE'`,
 	} {
 		c.exec(`INSERT INTO QRTZ_JOB (APPLICATION, STATE, JOB_CLASS, JOB_DATA) VALUES ('e2e', 'EXECUTING', 'sql', ?)`, naps)
 		c.exec(`UPDATE QRTZ_JOB SET ` + rules + ` ORDER BY ID DESC LIMIT 1`)

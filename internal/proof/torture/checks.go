@@ -74,13 +74,13 @@ const inconsistentSQL = `
 SELECT 'inconsistent' AS WHAT, COALESCE(R.EXECUTE_ID, 0) AS EXECUTE_ID, R.FIRE_TIME AS AT,
        CONCAT('run ', R.ID, ' is ', R.STATE, ', on ', COALESCE(R.HOST_IP, 'none'), ', instance ', COALESCE(R.INSTANCE, 'none'),
               ', claimed ', COALESCE(R.CLAIMED_AT, 'never'), ', finished ', COALESCE(R.FINISHED_AT, 'never'),
-              ', overlap key ', COALESCE(R.OVERLAP_KEY, 'none'), ', job ', COALESCE(J.NAME, 'deleted'), ', ', COALESCE(J.OVERLAP, '')) AS DETAIL
+              ', overlap key ', COALESCE(R.OVERLAP_KEY, 'none'), ', slot ', R.OVERLAP_SLOT, ', job ', COALESCE(J.NAME, 'deleted'), ', ', COALESCE(J.OVERLAP, '')) AS DETAIL
   FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
  WHERE R.STATE = 'RUNNING' AND (R.INSTANCE IS NULL OR R.HOST_IP IS NULL OR R.CLAIMED_AT IS NULL)
     OR R.STATE = 'PENDING' AND (R.INSTANCE IS NOT NULL OR R.FINISHED_AT IS NOT NULL)
     OR R.STATE NOT IN ('PENDING', 'RUNNING') AND R.FINISHED_AT IS NULL
     OR R.STATE <> 'RUNNING' AND R.OVERLAP_KEY IS NOT NULL
-    OR R.STATE = 'RUNNING' AND J.OVERLAP <> 'ALLOW' AND J.NAME LIKE 'lasting%' AND R.OVERLAP_KEY IS NULL
+    OR R.STATE = 'RUNNING' AND (J.OVERLAP <> 'ALLOW' OR J.MAX_RUNNING > 0) AND J.NAME LIKE 'lasting%' AND R.OVERLAP_KEY IS NULL
 UNION ALL
 SELECT 'inconsistent', E.ID, COALESCE(E.NEXT_FIRE_TIME, 0),
        CONCAT('execute is ', E.STATE, ', next ', COALESCE(E.NEXT_FIRE_TIME, 'never'), ', fired ', E.TIME_TRIGGERED, ' times of ', COALESCE(E.REPEAT_COUNT, 'any'),

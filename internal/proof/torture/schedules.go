@@ -19,12 +19,13 @@ func lastingJobs(dice *rand.Rand, from, until time.Time) []qrtz.Job {
 		jobs[i] = anyJob(dice, i)
 		jobs[i].Name = fmt.Sprintf("lasting %d", i)
 		n := 5 + dice.IntN(11)
-		if jobs[i].Overlap != "" {
+		limited := jobs[i].Overlap != "" || jobs[i].MaxRunning > 0
+		if limited {
 			n = 2
 		}
 		for k := range n {
 			s := anySchedule(dice, from, until)
-			if jobs[i].Overlap != "" {
+			if limited {
 				s = every(dice, 2*time.Second, 4*time.Second, from)
 			}
 			s.Name, s.End = fmt.Sprint(k), until
@@ -52,6 +53,12 @@ func anyJob(dice *rand.Rand, i int) qrtz.Job {
 		j.Overlap = []qrtz.Overlap{qrtz.OverlapSkip, qrtz.OverlapQueue}[i%2]
 		j.QueueLimit = 2
 		j.Recovery = true
+		switch i % 9 {
+		case 5: // the database alone decides how many go
+			j.Overlap, j.MaxRunning = "", 2
+		case 1:
+			j.MaxRunning = i / 9 * 2
+		}
 	case "failing":
 		j.Attempts, j.Backoff = 1+dice.IntN(3), time.Second
 		j.History = pick(dice, qrtz.HistoryAll, qrtz.HistoryFailed)
