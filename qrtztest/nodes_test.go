@@ -117,6 +117,19 @@ func TestARestartEndsTheContextsOfWhatIsHeld(t *testing.T) {
 	require.Equal(t, []error{qrtz.ErrDrained, nil}, causes)
 }
 
+// A handler that obeys has its run handed on to the node that takes this one's place, and spends no attempt.
+func TestARestartHandsOnWhatObeys(t *testing.T) {
+	kit, calls := counting(t)
+	kit.Declare(recovered())
+	kit.Hold("count")
+	kit.AdvanceTo(at(1, 0, 0))
+	kit.Restart()
+	events := kit.Expect("count", qrtz.Lost, qrtz.Succeeded)
+	require.Equal(t, "node-2", events[1].Node)
+	require.Equal(t, at(1, 0, 0), events[1].At.UTC(), "at once")
+	require.Equal(t, 2, *calls)
+}
+
 // What is held when the test ends does not keep it, and tells nothing.
 func TestATestMayEndWhileRunsAreHeld(t *testing.T) {
 	told := 0
