@@ -17,12 +17,13 @@
 //
 //   - [Scheduler] is a process that runs what is due; [Config] says how. Only Config.App is required.
 //   - [Job] is what to run, [Schedule] is when ([Cron], [Every], [At]), and [Options] is what a job asks of its runs: further attempts,
-//     recovery, one run at a time, a timeout, how long they stay on record.
+//     recovery, one run at a time, a timeout, how long they stay on record. [Forever], [NoBackoff] and [Unlimited] say what zero,
+//     the default, cannot. What an operator has changed of a declared job stays, until the program declares something new.
 //   - [Run] is what a handler learns of the run it carries out, and what it can say of it. [NoRetry] and [RetryAfter] wrap its error.
 //     [ErrTimedOut], [ErrCancelled], [ErrDrained] and [ErrFenced] are causes with which its context ends ([context.Cause]).
 //   - [TypedJob] is a job whose data has a type, so that the compiler checks what enqueues it and what handles it.
-//   - [Client] is what a Scheduler does with what is stored, whether it runs or not: declare, enqueue, pause, resume, delete, cancel,
-//     retry, wait; and read, as [AppInfo], [NodeInfo], [JobInfo], [ScheduleInfo] and [RunInfo]. [Scheduler.In] does it in a transaction
+//   - [Client] is what a Scheduler does with what is stored, whether it runs or not: declare, schedule, enqueue, pause, resume, delete,
+//     cancel, retry, wait; and read, as [AppInfo], [NodeInfo], [JobInfo], [ScheduleInfo] and [RunInfo]. [Scheduler.In] does it in a transaction
 //     of yours.
 //   - [Middleware] goes around all handlers, for tracing, logging and panics. [Slog] and zerolog.Ctx give a handler a logger with the
 //     fields of its run.

@@ -172,7 +172,8 @@ func newExecuteDelete(g *global) *cobra.Command {
 	return command(&cobra.Command{
 		Use:   "delete ID",
 		Short: "Delete a schedule; its history stays",
-		Long:  "Delete a schedule. Its runs that are RUNNING continue, those that are PENDING are CANCELLED, its history stays.",
+		Long: `Delete a schedule. Its runs that are RUNNING continue, those that are PENDING are CANCELLED, its
+history stays. If a program declares it, it stays deleted until the program declares it otherwise.`,
 	}, &executeDeleteOptions{global: g})
 }
 
