@@ -49,7 +49,7 @@ func StartAt(t time.Time) EnqueueOption {
 
 // WithKey gives the run a key, of which a job has one run at a time: while it is PENDING or RUNNING, over all its attempts, Enqueue
 // with the same key and job adds nothing and returns that run's id, and ErrKeyTaken. The key is free when the run has ended,
-// however it ends. A unique index decides, whoever enqueues, and from wherever.
+// however it ends. A unique index decides, for all programs and nodes.
 //
 // Keys are compared byte by byte. A key is UTF-8, of 1 to 190 bytes, without a blank at its end.
 func WithKey(key string) EnqueueOption {

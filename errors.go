@@ -27,8 +27,8 @@ var (
 	//
 	// Declare, Pause, Resume and Cancel can simply be called again: what is so already stays as it is, and ErrWrongState of
 	// the second Cancel says that the run has ended. Delete may then return ErrNotFound, and Retry ErrWrongState, because
-	// the first call took effect. Enqueue, called again, may make a second run. Where one too many does harm, enqueue with
-	// Scheduler.In, in a transaction that also writes a row of yours with a unique key: its second try fails.
+	// the first call took effect. Enqueue, called again, may make a second run, unless it was given a key: with Once the second call
+	// finds the first run even if that has ended meanwhile, and returns its id and ErrKeyTaken.
 	ErrCommitUnknown = schema.ErrCommitUnknown
 )
 

@@ -190,3 +190,56 @@ func must(err error) {
 		log.Fatal(err)
 	}
 }
+
+// A shop is synchronised by one run at a time, and an invoice is sent once, however often the program asks.
+func ExampleWithKey() {
+	var s *qrtz.Scheduler
+	ctx := context.Background()
+
+	_, err := s.Enqueue(ctx, "sync", nil, qrtz.WithKey("shop 7"), qrtz.WithAttempts(5))
+	if err != nil && !errors.Is(err, qrtz.ErrKeyTaken) {
+		log.Fatal(err)
+	}
+	runID, err := s.Enqueue(ctx, "invoice", invoice{"Ada"}, qrtz.Once("invoice 4711"))
+	switch {
+	case errors.Is(err, qrtz.ErrCommitUnknown):
+		log.Print("ask again: there will be one run, whatever became of the first call")
+	case errors.Is(err, qrtz.ErrKeyTaken):
+		log.Printf("run %d is there already", runID)
+	default:
+		must(err)
+	}
+}
+
+func ExampleClient_EnqueueMany() {
+	var s *qrtz.Scheduler
+	ctx := context.Background()
+
+	requests := []qrtz.Request{
+		{Job: "invoice", Data: invoice{"Ada"}},
+		{Job: "invoice", Data: invoice{"Grace"}, Options: []qrtz.EnqueueOption{qrtz.Once("invoice 4712"), qrtz.StartAt(time.Now().Add(time.Hour))}},
+	}
+	all, err := s.EnqueueMany(ctx, requests)
+	must(err)
+	for i, e := range all {
+		log.Print(requests[i].Data, e.RunID, e.Taken)
+	}
+}
+
+// A system that remembers the keys it has seen refuses the second attempt to do the same work.
+func ExampleRun_Key() {
+	var s *qrtz.Scheduler
+
+	qrtz.Handle(s, "pay", func(ctx context.Context, run *qrtz.Run, _ invoice) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://bank.example.com/payments", nil)
+		if err != nil {
+			return err
+		}
+		request.Header.Set("Idempotency-Key", run.Key())
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		return response.Body.Close()
+	})
+}

@@ -60,15 +60,25 @@ func TestTheServerRefusesNonsense(t *testing.T) {
 		"QRTZ_RUN SET RECOVERIES":         {"-1"},
 		"QRTZ_RUN SET PROGRESS":           {"-1", "101"},
 		"QRTZ_HEARTBEAT SET BEATS":        {"-1"},
+		"QRTZ_JOB SET MAX_RUNNING":        {"-1", "10001"},
+		"QRTZ_JOB SET PRIORITY":           {"-2", "2"},
+		"QRTZ_RUN SET KEY_LIVE":           {"0", "2", "-1"},
+		"QRTZ_RUN SET KEY_ONCE":           {"2", "-1"},
+		"QRTZ_RUN SET OVERLAP_SLOT":       {"-1", "10000"},
+		"QRTZ_RUN SET ATTEMPTS":           {"0", "-1"},
+		"QRTZ_RUN SET PRIORITY":           {"-2", "2"},
 	}
 	allowed := map[string][]string{
 		"QRTZ_NODE SET STOPPED_BY_APP": {"0", "1"}, "QRTZ_NODE SET HANDLERS": {"NULL", `'[]'`, `'["http"]'`},
 		"QRTZ_JOB SET RECOVERY": {"0", "1"}, "QRTZ_EXECUTE SET REPEAT_COUNT": {"NULL", "-1", "0", "2147483647"},
 		"QRTZ_EXECUTE SET TIME_TRIGGERED": {"NULL", "-1", "0", "8999999999999999999"},
-		"QRTZ_RUN SET PROGRESS":           {"NULL", "0", "100"}, "QRTZ_RUN SET CANCEL_AT": {"1"},
+		"QRTZ_JOB SET MAX_RUNNING":        {"0", "10000"}, "QRTZ_JOB SET PRIORITY": {"-1", "0", "1"}, "QRTZ_RUN SET KEY_LIVE": {"NULL", "1"},
+		"QRTZ_RUN SET KEY_ONCE": {"0", "1"}, "QRTZ_RUN SET OVERLAP_SLOT": {"9999", "0"}, "QRTZ_RUN SET ATTEMPTS": {"NULL", "1"},
+		"QRTZ_RUN SET PRIORITY": {"NULL", "-1", "1"},
+		"QRTZ_RUN SET PROGRESS": {"NULL", "0", "100"}, "QRTZ_RUN SET CANCEL_AT": {"1"},
 		"QRTZ_APP SET TIME_NEXT": {"-1", "0", "1", seconds}, "QRTZ_NODE SET TIME_CHECK": {"-1", "0", "1"},
 	}
-	for _, duration := range []string{"QRTZ_JOB SET RUN_TIMEOUT", "QRTZ_JOB SET BACKOFF", "QRTZ_JOB SET MAX_BACKOFF", "QRTZ_JOB SET KEEP_FOR"} {
+	for _, duration := range []string{"QRTZ_JOB SET RUN_TIMEOUT", "QRTZ_JOB SET BACKOFF", "QRTZ_JOB SET MAX_BACKOFF", "QRTZ_JOB SET KEEP_FOR", "QRTZ_RUN SET RUN_TIMEOUT"} {
 		refused[duration], allowed[duration] = []string{"-1", lowest, highest}, []string{"0", "3153600000000"}
 	}
 	refused["QRTZ_EXECUTE SET REPEAT_INTERVAL"], allowed["QRTZ_EXECUTE SET REPEAT_INTERVAL"] = []string{"-2", highest}, []string{"NULL", "-1", "0", "3153600000000"}
@@ -98,8 +108,12 @@ func TestTheServerRefusesNonsense(t *testing.T) {
 			assert.NoError(t, err, "%s = %s", set, v)
 		}
 	}
-	text, err := os.ReadFile(filepath.Join("migrations", "0007_contained.sql"))
-	require.NoError(t, err)
+	var text []byte
+	for _, migration := range []string{"0007_contained.sql", "0008_promises.sql"} {
+		more, err := os.ReadFile(filepath.Join("migrations", migration))
+		require.NoError(t, err)
+		text = append(text, more...)
+	}
 	for _, m := range regexp.MustCompile(`ADD CONSTRAINT (\w+) CHECK`).FindAllStringSubmatch(string(text), -1) {
 		name := strings.Replace(m[1], "QRTZ_", "", 1)
 		table, column, _ := strings.Cut(name, "_")
