@@ -98,6 +98,7 @@ var parts = []part{
 	{"distance", (*site).distance},
 	{"claims", (*site).claims},
 	{"lateness", (*site).lateness},
+	{"enqueue", (*site).enqueue},
 	{"queue", (*site).queue},
 	{"rest", (*site).rest},
 	{"memory", (*site).memory},

@@ -59,7 +59,7 @@ func figure(v float64) string {
 func (r *Report) tables() []table {
 	var all []table
 	for _, t := range []table{
-		r.conditionTable(), r.floorTable(), r.claimTimeTable(), r.claimTable(), r.latenessTable(), r.queuedTable(), r.backlogTable(), r.restTable(), r.memoryTable(), r.failoverTable(), r.startupTable(),
+		r.conditionTable(), r.floorTable(), r.claimTimeTable(), r.claimTable(), r.latenessTable(), r.enqueueTable(), r.queuedTable(), r.backlogTable(), r.restTable(), r.memoryTable(), r.failoverTable(), r.startupTable(),
 	} {
 		if len(t.rows) > 0 {
 			all = append(all, t)
@@ -141,6 +141,18 @@ func (r *Report) latenessTable() table {
 	}
 	for _, l := range r.Lateness {
 		t.add(l.Load, l.Nodes, l.Workers, l.Due, l.Fires, l.Early, l.P50, l.P90, l.P99, l.P999, l.Max)
+	}
+	return t
+}
+
+func (r *Report) enqueueTable() table {
+	t := table{
+		title: "Enqueueing, by a program without handlers",
+		note:  "One call after the other on each connection. More than one run at once is EnqueueMany.",
+		head:  []string{"connections", "runs at once", "runs/s"},
+	}
+	for _, e := range r.Enqueue {
+		t.add(e.Connections, e.AtOnce, e.PerSecond)
 	}
 	return t
 }
