@@ -17,7 +17,7 @@ SHORT_SEED ?= 1
 TORTURE  := cd internal/proof/torture && go run . --duration $(DURATION) --seed $(SEED)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples/hello examples/transaction examples/hooks examples/testing test race lint fmt bench bench/compare torture torture-galera torture-mysql torture-mutations check tidy vet fmt/check torture/short db/up db/down database faketime
+.PHONY: help demo examples/hello examples/transaction examples/hooks examples/testing examples/orders test race lint fmt bench bench/compare torture torture-galera torture-mysql torture-mutations check tidy vet fmt/check torture/short db/up db/down database faketime
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z\/-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,10 +25,14 @@ help: ## this list
 demo: database ## see it work on a private database (NODES=3 FOR=30s)
 	go run ./cmd/qrtz demo --nodes $(NODES) --for $(FOR)
 
-examples/hello: ## the program of the README on the private database of qrtz (also examples/transaction, hooks, testing)
+examples/hello: ## the program of the README on the private database of qrtz (also examples/transaction, hooks, testing, orders)
 examples/hello examples/transaction examples/hooks: database
 	@go build -o .cache/bin/ ./internal/servers/dbrun ./$@
 	@.cache/bin/dbrun in '$(QRTZ_DIR)' -- .cache/bin/$(@F)
+
+examples/orders: database
+	@go build -o .cache/bin/ ./internal/servers/dbrun ./$@
+	@.cache/bin/dbrun in '$(QRTZ_DIR)' -- .cache/bin/orders -demo
 
 examples/testing: database
 	go test -count=1 -v ./$@

@@ -40,13 +40,13 @@ type Program struct {
 	log     output
 }
 
-// Start starts the example on a database. If it still runs when the test ends, it is killed.
-func Start(tb testing.TB, dsn string) *Program {
+// Start starts the example on a database, with arguments if it takes some. If it still runs when the test ends, it is killed.
+func Start(tb testing.TB, dsn string, args ...string) *Program {
 	tb.Helper()
 	p := &Program{tb: tb}
 	self, err := os.Executable()
 	require.NoError(tb, err)
-	cmd := exec.Command(self) //nolint:noctx // it ends by signals
+	cmd := exec.Command(self, args...) //nolint:noctx // it ends by signals
 	cmd.Env = append(os.Environ(), startedEnv+"=1", "QRTZ_DSN="+dsn, "NO_COLOR=1")
 	cmd.Stdout, cmd.Stderr = &p.log, &p.log
 	p.process, err = child.Start(cmd)
