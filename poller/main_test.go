@@ -53,6 +53,7 @@ type fakeStore struct {
 	err      error
 	claimErr error         // of Claim and ClaimPending, once, after they have been carried out
 	hang     bool          // ClaimPending gets no answer
+	deaf     bool          // PendingPage does not
 	slow     time.Duration // how long a claim takes
 	runID    int64
 }
@@ -201,9 +202,14 @@ func (s *fakeStore) Pending(context.Context, []string, time.Time, int) ([]run.Pe
 	return slices.Clone(s.pending), err
 }
 
-func (s *fakeStore) PendingPage(_ context.Context, _ []string, until time.Time, from run.Place) (page run.PendingPage, err error) {
+func (s *fakeStore) PendingPage(ctx context.Context, _ []string, until time.Time, from run.Place) (page run.PendingPage, err error) {
 	defer s.mu.Unlock()
-	err = s.call("PendingPage")
+	if err = s.call("PendingPage"); s.deaf {
+		s.mu.Unlock()
+		<-ctx.Done()
+		s.mu.Lock()
+		return page, ctx.Err()
+	}
 	for _, r := range s.pending {
 		if !r.AvailableAt.After(until) && !s.unseen[r.ID] {
 			page.Runs = append(page.Runs, r)

@@ -147,6 +147,9 @@ func (p *Poller) pendingLoop(ctx context.Context) {
 			return
 		}
 		wait, err := l.step(ctx)
+		if ctx.Err() != nil {
+			return // and so is the error
+		}
 		timer.Reset(pacer.Next(err, wait))
 		wake, freed = p.signals.wake, nil
 		switch {

@@ -90,6 +90,18 @@ func TestAClaimOfPendingRunsInDoubtIsHandedBack(t *testing.T) {
 	})
 }
 
+func TestALookThatIsCutOffByAStopIsNoFailure(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		b.add(now, 5)
+		b.store.deaf = true
+		b.start()
+		rest(time.Second)
+		b.stop()
+		require.Contains(b.t, b.store.calls, "PendingPage")
+		require.NotContains(b.t, b.logged(), "claim pending runs")
+	})
+}
+
 func TestWhatThisProcessEnqueuesStartsAtOnce(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
 		b.cluster.rank = 2 // another node would go first
