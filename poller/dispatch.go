@@ -37,6 +37,8 @@ func (p *pace) claim() time.Duration {
 	return firstClaim
 }
 
+func (p *pace) known() bool { return p.nanos.Load() > 0 }
+
 func (p *Poller) dispatchLoop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -253,6 +253,7 @@ func (s *fakeStore) ClaimPending(ctx context.Context, who node.Instance, runs []
 		<-ctx.Done()
 		return c, ctx.Err()
 	}
+	time.Sleep(s.slow)
 	defer s.mu.Unlock()
 	if err := s.call("ClaimPending"); err != nil {
 		return c, err

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/outage"
 	"github.com/qrtz-go/qrtz/run"
 )
@@ -163,7 +162,7 @@ func (p *Poller) pendingLoop(ctx context.Context) {
 
 // known tells whether there is something to claim that waits for slots.
 func (l *pendingLoop) known() bool {
-	return len(l.asked)+len(l.own)+len(l.others)+len(l.parked) > 0 || l.more || !l.next.IsZero() || l.signals.lookAt.Load() != 0 || l.signals.expected.any()
+	return len(l.asked)+len(l.own)+len(l.others)+len(l.parked)+l.ahead.waits() > 0 || l.more || !l.next.IsZero() || l.signals.lookAt.Load() != 0 || l.signals.expected.any()
 }
 
 // step claims what can be claimed now, in one claim, and says how long until there is more to do.
@@ -174,8 +173,9 @@ func (l *pendingLoop) step(ctx context.Context) (time.Duration, error) {
 		l.signals.lookAt.Store(0)
 		return idle, outage.ErrIdle // the sweep tells when there is something to claim
 	}
-	if l.pool.Free() == 0 {
-		return idle, outage.ErrIdle // a slot that comes free wakes us
+	rooms := l.aheadRooms()
+	if l.pool.Free() == 0 && len(rooms) == 0 {
+		return l.untilOverdue(), outage.ErrIdle // a slot that comes free wakes us
 	}
 	tried := false
 	if found, err := l.findExpected(ctx); found || err != nil {
@@ -184,23 +184,54 @@ func (l *pendingLoop) step(ctx context.Context) (time.Duration, error) {
 		}
 		tried = true
 	}
-	if looked, err := l.look(ctx); looked || err != nil {
+	if looked, err := l.look(ctx, rooms); looked || err != nil {
 		if err != nil {
 			return 0, err
 		}
 		tried = true
 	}
-	wanted, wait := l.wanted()
+	wanted, wait := l.wanted(rooms)
 	if wanted > 0 {
-		if batch, slots, asked := l.take(wanted); len(batch) > 0 {
+		if batch, slots, asked := l.take(wanted, rooms); len(batch) > 0 {
 			return 0, l.claim(ctx, batch, slots, asked)
 		}
 	}
-	wait = min(wait, l.untilNext())
+	wait = min(wait, l.untilNext(), l.untilOverdue())
 	if !tried {
 		return wait, outage.ErrIdle
 	}
 	return wait, nil
+}
+
+// aheadRooms starts what waits for slots, as far as there are some, hands back what waits for too long, and says how many runs of
+// each class may be claimed ahead of their slots.
+func (l *pendingLoop) aheadRooms() map[string]int {
+	l.launcher.launch(l.ahead.take(func(class string) bool { return l.pool.ReserveFor(class, 1) == 1 }))
+	overdue, _ := l.ahead.overdue(time.Now())
+	for _, r := range overdue {
+		l.doubts.unstarted(r)
+	}
+	if len(overdue) > 0 {
+		l.ahead.recount()
+	}
+	if l.signals.hungry.Load() || !l.pace.known() {
+		return nil
+	}
+	return l.ahead.room(l.pace.claim())
+}
+
+func sum(rooms map[string]int) (n int) {
+	for _, room := range rooms {
+		n += room
+	}
+	return n
+}
+
+func (l *pendingLoop) untilOverdue() time.Duration {
+	if _, at := l.ahead.overdue(time.Now()); !at.IsZero() {
+		return max(0, time.Until(at))
+	}
+	return idle
 }
 
 // forget drops what has been read.
@@ -242,7 +273,7 @@ func (l *pendingLoop) findExpected(ctx context.Context) (tried bool, err error) 
 
 // look reads on, if there is room for what it finds: from the front if it is time for a new look, else until there are enough
 // runs of this node's own.
-func (l *pendingLoop) look(ctx context.Context) (tried bool, err error) {
+func (l *pendingLoop) look(ctx context.Context, rooms map[string]int) (tried bool, err error) {
 	now := time.Now()
 	for class := range l.parked {
 		if l.hasRoom(class) {
@@ -265,7 +296,7 @@ func (l *pendingLoop) look(ctx context.Context) (tried bool, err error) {
 		l.chooseClasses(told)
 		tried = true
 	}
-	enough := min(maxBatch, max(1, l.pool.Free()))
+	enough := min(maxBatch, max(1, l.pool.Free()+sum(rooms)))
 	for l.more && l.available() < enough && l.barren < ownPages+1 {
 		if l.barren >= ownPages && len(l.others) > 0 {
 			break // none of its own for long: first others'
@@ -411,7 +442,7 @@ func (l *pendingLoop) frontOf(owner string, id int64) front {
 
 // wanted is how many runs to claim now. When fires are due that found no slot, it leaves them all slots for a short while, and
 // then most. When few are free, it waits a little for more: slots come free one by one, and claims of one row are dear.
-func (l *pendingLoop) wanted() (n int, wait time.Duration) {
+func (l *pendingLoop) wanted(rooms map[string]int) (n int, wait time.Duration) {
 	wanted := min(maxBatch, len(l.asked)+l.available())
 	if wanted == 0 && (l.barren >= ownPages || !l.more) {
 		wanted = min(maxBatch, len(l.others))
@@ -430,7 +461,7 @@ func (l *pendingLoop) wanted() (n int, wait time.Duration) {
 		wanted = min(wanted, max(1, l.pool.Size()/8))
 	}
 	l.yields = time.Time{}
-	if free := l.pool.Free(); free < min(wanted, l.pool.Size()/4) {
+	if free := l.pool.Free() + sum(rooms); free < min(wanted, l.pool.Size()/4) {
 		if l.short.IsZero() {
 			l.short = time.Now()
 		}
@@ -445,13 +476,16 @@ func (l *pendingLoop) wanted() (n int, wait time.Duration) {
 // take takes up to n runs to be claimed, with the slots that it gave them, by class: of each priority those this process has added,
 // then this node's own (all of its own first, if this look is by age). If it has none left, it takes those that others have left
 // lying: from the end, since their owners begin at the front.
-func (l *pendingLoop) take(n int) (batch []run.PendingRun, slots map[string]int, asked int) {
+func (l *pendingLoop) take(n int, rooms map[string]int) (batch []run.PendingRun, slots map[string]int, asked int) {
 	slots = map[string]int{}
 	full := false // no slot is free, of whatever class
 	admit := func(r run.PendingRun) {
 		switch {
 		case l.pool.ReserveFor(r.Class, 1) == 1:
 			slots[r.Class]++
+			batch = append(batch, r)
+		case rooms[r.Class] > 0 && r.Free():
+			rooms[r.Class]--
 			batch = append(batch, r)
 		case l.pool.Free() == 0:
 			full = true
@@ -500,17 +534,36 @@ func (l *pendingLoop) claim(ctx context.Context, batch []run.PendingRun, slots m
 	batch = slices.CompactFunc(batch, func(a, b run.PendingRun) bool { return a.ID == b.ID })
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	who := l.cluster.Self()
+	who, began := l.cluster.Self(), time.Now()
+	l.ahead.recount()
 	claimed, err := l.runs.ClaimPending(ctx, who, batch)
+	l.pace.note(time.Since(began))
 	l.cluster.Note(claimed.Clock)
-	l.keepSlots(slots, claimed.Runs)
 	l.doubts.pending(who, claimed.InDoubt)
 	for _, r := range claimed.Refused {
 		l.cfg.Log.Error().Err(r.Err).Int64("run", r.Run.ID).Bool("ended", r.Stored).Msg("the server refuses the claim of this run")
 	}
 	l.rate.found(max(0, len(claimed.Runs)-asked), time.Now())
-	l.start(execute.Applied{Runs: claimed.Runs})
+	l.startIn(slots, claimed.Runs)
 	return err
+}
+
+// startIn starts the runs that were won in the slots given out by class, and keeps those ahead for which there is none.
+func (l *pendingLoop) startIn(slots map[string]int, won []run.Run) {
+	var now, later []run.Run
+	runs := l.cfg.Fresh(won)
+	for _, r := range runs {
+		if slots[r.Class] > 0 {
+			slots[r.Class]--
+			now = append(now, r)
+		} else {
+			later = append(later, r) // also if its job's class has been changed meanwhile
+		}
+	}
+	l.keepSlots(slots, nil)
+	l.cfg.Claimed(runs)
+	l.ahead.add(later)
+	l.launcher.launch(now)
 }
 
 // untilNext is how long until there is something to do for which no slot is missing.

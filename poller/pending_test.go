@@ -241,7 +241,7 @@ func TestAStalledOwnersRunsAreTaken(t *testing.T) {
 			b.store.slow = 0
 			b.takes = func() { time.Sleep(20 * time.Millisecond) }
 			b.add(now, from(16000, 16100)...)
-			b.add(now.Add(time.Millisecond), from(0, 2000)...)
+			b.add(now.Add(time.Millisecond), from(0, 1000)...)
 			b.start()
 			ctx, cancel := context.WithCancel(b.t.Context())
 			defer func() { cancel(); b.stop(); rest(time.Second) }()

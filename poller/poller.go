@@ -125,6 +125,7 @@ type Poller struct {
 	launcher *launcher
 	doubts   doubts
 	pace     pace
+	ahead    *ahead
 	signals  pendingSignals
 	wake     chan struct{} // the plan has something new
 	poll     chan struct{} // do not wait for the next beat
@@ -143,12 +144,14 @@ func New(executes Executes, runs Runs, cluster Cluster, pool Pool, cfg Config) *
 	if cfg.Skipped == nil {
 		cfg.Skipped = func([]run.SkippedFire) {}
 	}
-	return &Poller{
-		executes: executes, runs: runs, cluster: cluster, pool: pool, cfg: cfg,
-		plan: newPlan(), launcher: newLauncher(cluster.Now, pool, cfg.Run),
+	p := &Poller{
+		executes: executes, runs: runs, cluster: cluster, pool: pool, cfg: cfg, plan: newPlan(),
 		signals: pendingSignals{wake: make(chan struct{}, 1)},
 		wake:    make(chan struct{}, 1), poll: make(chan struct{}, 1),
 	}
+	p.ahead = newAhead(cluster.Now, func() { signal(p.signals.wake) }, p.signals.hungry.Load)
+	p.launcher = newLauncher(cluster.Now, pool, func(r run.Run, at time.Time) { p.ahead.carryOut(p.cfg.Run, r, at) })
+	return p
 }
 
 // Run polls, sweeps and claims until ctx is done. A claim under way is finished. What has been claimed and
@@ -291,7 +294,7 @@ func (p *Poller) GiveUp(r run.Run) { p.doubts.unstarted(r) }
 func (p *Poller) handBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	for _, r := range p.launcher.stop() {
+	for _, r := range append(p.ahead.stop(), p.launcher.stop()...) {
 		p.doubts.unstarted(r)
 	}
 	if err := p.HandBackDoubts(ctx); err != nil {

@@ -95,7 +95,7 @@ func (s *Store) ClaimPending(ctx context.Context, who node.Instance, runs []Pend
 	}
 	weighed, others := partition(runs, func(r PendingRun) bool { return r.ownData >= 0 })
 	begin := time.Now()
-	for some := range light(weighed, carefulBatch, func(r PendingRun) int64 { return r.ownData }) {
+	for some := range light(weighed, claimBatch, func(r PendingRun) int64 { return r.ownData }) {
 		if err = claim(some); err != nil || time.Since(begin) >= claimFor {
 			break
 		}

@@ -72,6 +72,9 @@ type PendingRun struct {
 // Limited tells whether only some runs of its job may go at a time: others may be in line before it.
 func (r PendingRun) Limited() bool { return r.slots > 0 }
 
+// Free tells whether nothing depends on when it starts beside others: it belongs to no schedule, and its job is not limited.
+func (r PendingRun) Free() bool { return r.slots == 0 && !r.execute.Valid }
+
 // ByID puts pending runs in the order in which a claim locks them.
 func ByID(a, b PendingRun) int { return cmp.Compare(a.ID, b.ID) }
 

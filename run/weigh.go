@@ -7,6 +7,7 @@ import (
 )
 
 const (
+	claimBatch   = 250 // pending runs of one packet of a claim
 	carefulBatch = 100 // runs of one packet that asks first which rows are locked: the server compares each with each
 
 	// packetData is how many bytes of data the runs of one statement or packet may have together, unless it is one run.

@@ -103,7 +103,7 @@ func (s *site) queued(ctx context.Context, from string, rate, nodes int) (Queued
 		}
 		f.nodes = append(f.nodes, client)
 	}
-	if !sleep(ctx, time.Until(o.Until.Add(time.Second))) {
+	if !sleep(ctx, time.Until(o.Until.Add(2*time.Second))) {
 		return Queued{}, ctx.Err()
 	}
 	sum, err := f.stop()
@@ -226,7 +226,7 @@ func (a *asks) note(times map[int64]int64, id int64) {
 // ask enqueues at an uneven pace until a time.
 func (a *asks) ask(ctx context.Context, s *qrtz.Scheduler, db *sql.DB, o NodeOptions) error {
 	pause := time.Second / time.Duration(o.Asked.Rate)
-	for next := time.Now(); next.Before(o.Until); next = next.Add(pause/2 + rand.N(pause)) {
+	for next := time.Now(); next.Before(o.Until) && time.Now().Before(o.Until); next = next.Add(pause/2 + rand.N(pause)) {
 		if !sleep(ctx, time.Until(next)) {
 			return nil
 		}

@@ -1,0 +1,166 @@
+package poller
+
+import (
+	"sync"
+	"time"
+
+	"github.com/qrtz-go/qrtz/run"
+)
+
+const (
+	fewAhead  = 8                      // runs for which it is not worthwhile to claim ahead
+	mostAhead = maxBatch               // runs that wait for slots
+	aheadFor  = 250 * time.Millisecond // how long a run waits for a slot before it is handed back
+	aheadOver = 2                      // claims that take as long as the last ones: for so long the runs ahead should last
+)
+
+// ahead are runs that were claimed before there was a slot for them, because those of their class that go end by themselves faster
+// than claims come. A slot whose run ends continues with the next of them, without a claim in between. There are as many as are
+// likely to be started while the next claims are under way: none where handlers take long.
+type ahead struct {
+	now   func() time.Time
+	few   func()      // is told when half of them have been started
+	yield func() bool // slots are wanted for something else
+
+	mu      sync.Mutex
+	stopped bool
+	waiting map[string][]run.Run // by class
+	count   int
+	since   time.Time      // when the oldest of them was claimed, or a run of them was last started
+	half    int            // of how many there were after the last claim
+	ended   map[string]int // runs of each class, since the last claim
+	counted time.Time      // since when they are counted
+}
+
+func newAhead(now func() time.Time, few func(), yield func() bool) *ahead {
+	return &ahead{now: now, few: few, yield: yield, waiting: map[string][]run.Run{}, ended: map[string]int{}}
+}
+
+// carryOut carries out a run, and in the same slot what waits for one.
+func (a *ahead) carryOut(carryOut func(run.Run, time.Time), r run.Run, at time.Time) {
+	carryOut(r, at)
+	for {
+		next, ok := a.next(r.Class)
+		if !ok {
+			return
+		}
+		now := a.now()
+		if early := next.FireTime.Sub(now); early > 0 { // the clock has been measured again since
+			<-time.After(early)
+		}
+		carryOut(next, later(now, next.FireTime))
+	}
+}
+
+// next notes that a run of a class has ended, and returns one to continue with.
+func (a *ahead) next(class string) (r run.Run, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended[class]++
+	if len(a.waiting[class]) == 0 || a.stopped || a.yield() {
+		return r, false
+	}
+	r = a.pop(class)
+	if a.count == a.half {
+		a.few()
+	}
+	return r, true
+}
+
+func (a *ahead) pop(class string) run.Run {
+	r := a.waiting[class][0]
+	a.waiting[class] = a.waiting[class][1:]
+	if a.count--; len(a.waiting[class]) == 0 {
+		delete(a.waiting, class)
+	}
+	a.since = time.Now()
+	return r
+}
+
+// room says how many runs of each class may be claimed ahead, by how many have ended since it was last asked. A claim takes so
+// long.
+func (a *ahead) room(claim time.Duration) map[string]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	rooms := map[string]int{}
+	for class, n := range a.ended {
+		if past := now.Sub(a.counted); past > 0 {
+			n = int(int64(n) * int64(aheadOver*claim) / int64(past))
+		}
+		if n = min(n, mostAhead-a.count) - len(a.waiting[class]); n >= fewAhead {
+			rooms[class] = n
+		}
+	}
+	return rooms
+}
+
+// recount counts from zero again.
+func (a *ahead) recount() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.ended)
+	a.counted = time.Now()
+}
+
+// add takes runs that have no slot.
+func (a *ahead) add(runs []run.Run) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.count == 0 {
+		a.since = time.Now()
+	}
+	for _, r := range runs {
+		a.waiting[r.Class] = append(a.waiting[r.Class], r)
+	}
+	a.count += len(runs)
+	a.half = a.count / 2
+}
+
+// take takes those out for which there is a slot.
+func (a *ahead) take(reserve func(class string) bool) (runs []run.Run) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for class := range a.waiting {
+		for len(a.waiting[class]) > 0 && reserve(class) {
+			runs = append(runs, a.pop(class))
+		}
+	}
+	return runs
+}
+
+// overdue takes out all of them if none has been started for too long, and says when that will be so otherwise.
+func (a *ahead) overdue(now time.Time) (runs []run.Run, at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.count == 0 {
+		return nil, time.Time{}
+	}
+	if at = a.since.Add(aheadFor); at.After(now) {
+		return nil, at
+	}
+	return a.all(), time.Time{}
+}
+
+func (a *ahead) all() (runs []run.Run) {
+	for _, some := range a.waiting {
+		runs = append(runs, some...)
+	}
+	clear(a.waiting)
+	a.count = 0
+	return runs
+}
+
+func (a *ahead) waits() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.count
+}
+
+// stop returns what has not been started, to be handed back.
+func (a *ahead) stop() []run.Run {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stopped = true
+	return a.all()
+}
