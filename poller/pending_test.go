@@ -398,3 +398,24 @@ func TestUrgentRunsFarBehindAreFound(t *testing.T) {
 		require.Len(b.t, b.begun(), 51)
 	})
 }
+
+// While a fire that is due has found no slot, pending runs take none for a while, and then few.
+func TestPendingRunsLeaveSlotsToFires(t *testing.T) {
+	benched(t, 16, func(b *bench, now time.Time) {
+		l := &pendingLoop{Poller: b.Poller}
+		for id := range int64(100) {
+			l.own = append(l.own, run.PendingRun{ID: id, Class: "tick", AvailableAt: now})
+		}
+		n, _ := l.wanted(nil)
+		require.Equal(b.t, 100, n)
+		b.signals.hungry.Store(true)
+		for range 4 {
+			n, wait := l.wanted(nil)
+			require.Zero(b.t, n)
+			require.LessOrEqual(b.t, wait, gatherFor)
+			rest(5 * time.Millisecond)
+		}
+		n, _ = l.wanted(nil)
+		require.Equal(b.t, 2, n, "an eighth of the pool")
+	})
+}
