@@ -23,7 +23,7 @@ func (c *Client) Declare(ctx context.Context, jobs ...Job) error {
 
 // DeclareAll is Declare for a program that declares all jobs of its app in one call. It returns the names of the jobs that were
 // declared before and are not among them, in order; jobs that were added by SQL are not listed. They stay as they are: give them to
-// Drop, or to Delete. If several programs of one app declare jobs of their own, each finds those of the others in its list.
+// Retire, or to Delete. If several programs of one app declare jobs of their own, each finds those of the others in its list.
 func (c *Client) DeclareAll(ctx context.Context, jobs ...Job) (notDeclared []string, err error) {
 	err = c.declare(ctx, jobs, func(tx *sqlx.Tx, declarations []execute.Declaration) (err error) {
 		notDeclared, err = c.executes.NotDeclared(ctx, tx, declarations)
@@ -60,12 +60,13 @@ func (c *Client) declare(ctx context.Context, jobs []Job, more func(*sqlx.Tx, []
 	return err
 }
 
-// Drop completes the schedules of jobs that were declared and are not any more, all or none. What an operator or Schedule has added
-// to them continues, and so do their runs. If a program declares such a job again, its schedules continue. It returns
-// ErrNotFound for a job that is not there, and an error for one that no program has declared: that is for Delete.
-func (c *Client) Drop(ctx context.Context, jobs ...string) error {
-	return c.change(ctx, "drop", func(tx *sqlx.Tx, _ time.Time) error {
-		return c.executes.Drop(ctx, tx, jobs)
+// Retire completes the schedules of jobs that were declared and are not any more, all of these jobs or none. The jobs and their history
+// stay, and so do schedules that an operator or Schedule has added. What is PENDING or RUNNING continues. If a program declares such a
+// job again, its schedules continue. It returns ErrNotFound for a job that is not there, and an error for one that no program has
+// declared: that is for Delete.
+func (c *Client) Retire(ctx context.Context, jobs ...string) error {
+	return c.change(ctx, "retire", func(tx *sqlx.Tx, _ time.Time) error {
+		return c.executes.Retire(ctx, tx, jobs)
 	})
 }
 

@@ -59,7 +59,7 @@ func TestSchedulesOfARunningProgram(t *testing.T) {
 	notDeclared, err := n.DeclareAll(t.Context(), report)
 	require.NoError(t, err)
 	require.Equal(t, []string{"old"}, notDeclared)
-	require.NoError(t, n.Drop(t.Context(), notDeclared...))
+	require.NoError(t, n.Retire(t.Context(), notDeclared...))
 	require.Equal(t, "EXECUTING", c.text(`SELECT STATE FROM QRTZ_EXECUTE WHERE NAME = 'own'`))
 	require.Equal(t, "COMPLETE", c.text(`SELECT STATE FROM QRTZ_EXECUTE WHERE NAME = ''`))
 	notDeclared, err = n.DeclareAll(t.Context(), report)

@@ -103,7 +103,7 @@ func ExampleClient_DeclareAll() {
 		qrtz.Job{Name: "reminder", Was: []string{"dunning"}}, // the job "dunning" has this name from now on
 	)
 	must(err)
-	must(s.Drop(ctx, notDeclared...))
+	must(s.Retire(ctx, notDeclared...))
 }
 
 // What zero cannot say, since it is the default.

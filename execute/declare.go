@@ -208,7 +208,7 @@ func (s *Store) declare(ctx context.Context, tx *sqlx.Tx, now time.Time, d Decla
 			return nil, err
 		}
 	}
-	base.Job, base.Dropped = fieldsOf(d.columns()), false
+	base.Job, base.JobRetired = fieldsOf(d.columns()), false
 	changed, err := s.declareSchedules(ctx, tx, now, job.ID, d, stored, &base)
 	if err != nil {
 		return nil, err
@@ -344,15 +344,15 @@ func (s *Store) declareSchedules(ctx context.Context, tx *sqlx.Tx, now time.Time
 		}
 		apart = append(apart, changed...)
 	}
-	if err := s.retire(ctx, tx, rows, ours, base); err != nil {
+	if err := s.retireSchedules(ctx, tx, rows, ours, base); err != nil {
 		return nil, err
 	}
 	base.Schedules = ours
 	return apart, nil
 }
 
-// retire completes what was declared before and is not any more.
-func (s *Store) retire(ctx context.Context, tx *sqlx.Tx, rows map[string]declaredRow, ours map[string]fields, base *declared) error {
+// retireSchedules completes what was declared before and is not any more.
+func (s *Store) retireSchedules(ctx context.Context, tx *sqlx.Tx, rows map[string]declaredRow, ours map[string]fields, base *declared) error {
 	for _, name := range slices.Sorted(maps.Keys(base.Schedules)) {
 		row, exists := rows[name]
 		if _, declared := ours[name]; declared || !exists {

@@ -25,8 +25,8 @@ type declared struct {
 	// Retired has the schedules that were declared earlier and are COMPLETE since.
 	Retired map[string]fields `json:"retired,omitempty"`
 
-	// Dropped says that the program does not declare the job any more, and Drop has completed its schedules.
-	Dropped bool `json:"dropped,omitempty"`
+	// JobRetired says that the program does not declare the job any more, and Retire has completed its schedules.
+	JobRetired bool `json:"job_retired,omitempty"`
 }
 
 // fields are columns as they were declared, as text. A column that is not among them was declared by a release that did not

@@ -23,7 +23,7 @@ func (s *Store) jobFormerly(ctx context.Context, tx *sqlx.Tx, name string) (id i
 	return id, err
 }
 
-// rename gives the job its declared name that has a former one. If there are jobs of both names, the former one is dropped.
+// rename gives the job its declared name that has a former one. If there are jobs of both names, the former one is retired.
 func (s *Store) rename(ctx context.Context, tx *sqlx.Tx, d Declaration) (apart []Difference, err error) {
 	if len(d.Was) == 0 {
 		return nil, nil
@@ -40,13 +40,13 @@ func (s *Store) rename(ctx context.Context, tx *sqlx.Tx, d Declaration) (apart [
 		if err != nil {
 			return nil, err
 		}
-		if !exists || former.Name != name || readDeclared(former.Declared, nil).Dropped {
+		if !exists || former.Name != name || readDeclared(former.Declared, nil).JobRetired {
 			continue
 		}
 		if !found {
 			found = true
 			err = s.setName(ctx, tx, former, d.Name)
-		} else if dropped, e := s.drop(ctx, tx, former); dropped {
+		} else if retired, e := s.retireJob(ctx, tx, former); retired {
 			apart, err = append(apart, Difference{Former: name}), e
 		}
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/qrtz-go/qrtz/run"
 )
 
-func TestJobsThatAreNotDeclaredAnyMoreAreDropped(t *testing.T) {
+func TestJobsThatAreNotDeclaredAnyMoreAreRetired(t *testing.T) {
 	f := newTables(t)
 	a, b, c := declaration("a", "x"), declaration("b", "x"), declaration("c")
 	f.declare(noon, []Declaration{a, b, c})
@@ -22,15 +22,15 @@ func TestJobsThatAreNotDeclaredAnyMoreAreDropped(t *testing.T) {
 		})
 		return names
 	}
-	drop := func(names ...string) error {
-		return f.store.db.InTx(t.Context(), func(tx *sqlx.Tx) error { return f.store.Drop(t.Context(), tx, names) })
+	retire := func(names ...string) error {
+		return f.store.db.InTx(t.Context(), func(tx *sqlx.Tx) error { return f.store.Retire(t.Context(), tx, names) })
 	}
 	require.Equal(t, []string{"b", "c"}, notDeclared(a))
-	require.ErrorIs(t, drop("b", "nothing"), run.ErrNotFound)
-	require.ErrorContains(t, drop("b", "own"), `job "own" was not declared by a program`)
+	require.ErrorIs(t, retire("b", "nothing"), run.ErrNotFound)
+	require.ErrorContains(t, retire("b", "own"), `job "own" was not declared by a program`)
 	require.Contains(t, f.Text(jobs), "b tick own EXECUTING,x EXECUTING", "all or none")
 
-	require.NoError(t, drop("b", "c"))
+	require.NoError(t, retire("b", "c"))
 	require.Empty(t, notDeclared(a))
 	require.Contains(t, f.Text(jobs), "b tick own EXECUTING,x COMPLETE", "what an operator added continues")
 	f.declare(noon, []Declaration{b})
