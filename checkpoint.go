@@ -92,7 +92,7 @@ func (r *Run) Load(v any) (found bool, err error) {
 // It looks at no more than the 100,000 runs before this one, and returns an error if all of these have failed.
 func (r *Run) LastSuccess(ctx context.Context) (at time.Time, err error) {
 	a := r.active
-	if err = a.usable(); err == nil || errors.Is(err, errNoRow) && r.ExecuteID != 0 {
+	if err = a.usable(); err == nil || errors.Is(err, errNoRow) && r.ScheduleID != 0 {
 		err = a.session.ask(ctx, func() error {
 			at, err = a.session.runs.LastSuccess(ctx, a.run)
 			return err

@@ -15,7 +15,7 @@ import (
 	"github.com/qrtz-go/qrtz/schema"
 )
 
-// Client adds, changes and deletes what is stored: jobs, schedules, runs. A Scheduler is one, whether it runs or not,
+// Client reads, adds, changes and deletes what is stored: jobs, schedules, runs. A Scheduler is one, whether it runs or not,
 // and each of its calls takes effect by itself. Scheduler.In makes one that works in a transaction of yours.
 //
 // A call that fails changes nothing, except with ErrCommitUnknown: then only the tables can tell.

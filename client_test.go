@@ -338,7 +338,7 @@ func TestAnOpenTransactionThatEnqueuedHoldsUpNobody(t *testing.T) {
 	c.ran(20, 5*time.Second, dueAfter(began))
 	_, err = s.Enqueue(t.Context(), "ticking", nil)
 	require.NoError(t, err)
-	c.ran(1, 2*time.Second, func(f fire) bool { return f.ExecuteID == 0 })
+	c.ran(1, 2*time.Second, func(f fire) bool { return f.ScheduleID == 0 })
 	require.Less(t, time.Since(began), 5*time.Second)
 	require.NoError(t, tx.Commit())
 	c.ran(1, 2*time.Second, func(f fire) bool { return f.ID == id })

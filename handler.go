@@ -21,7 +21,7 @@ import (
 type Run struct {
 	ID         int64     // of its row in QRTZ_RUN
 	JobID      int64     // of its job
-	ExecuteID  int64     // of its schedule; 0 for a run that belongs to none
+	ScheduleID int64     // of its schedule; 0 for a run that belongs to none
 	Job        string    // the name of its job; empty if it has none
 	Schedule   string    // the name of its schedule; empty if that has none
 	Class      string    // under which the handler is registered
@@ -209,7 +209,7 @@ func call(ctx context.Context, h Handler, run *Run, load func() (data []byte, re
 func newRun(a *active, node string) *Run {
 	r := a.run
 	return &Run{
-		ID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID, Job: r.Job, Schedule: r.Schedule, Class: r.Class, FireTime: r.FireTime, StartedAt: a.startedAt,
+		ID: r.ID, JobID: r.JobID, ScheduleID: r.ExecuteID, Job: r.Job, Schedule: r.Schedule, Class: r.Class, FireTime: r.FireTime, StartedAt: a.startedAt,
 		Attempt: r.Attempt, RecoveryOf: r.Recovers, Node: node, Fence: r.Fence, active: a,
 	}
 }

@@ -18,29 +18,29 @@ type Hooks struct {
 
 	// Stuck is told of runs and schedules that cannot run by themselves, once an hour for each class and reason: no live
 	// node has a handler for their class, their job is gone, or their rows contradict each other. Message says why, Count
-	// how many rows were seen, and RunID or ExecuteID names one of them.
+	// how many rows were seen, and RunID or ScheduleID names one of them.
 	Stuck func(Event)
 }
 
 // Event is what happened to a run, or to a number of skipped fires. It is told on one node of the cluster, once; not
 // at all if that node dies before. Its times are in UTC, but for FireTime.
 type Event struct {
-	App       string
-	Node      string // where the run is, or was; for Skipped, who put it on record
-	RunID     int64  // in QRTZ_RUN; 0 if it has no row there. For skipped fires the row that stands for them
-	JobID     int64
-	ExecuteID int64  // of its schedule; 0 if it belongs to none
-	Job       string // the name of its job; empty if it has none, and for Stuck
-	Schedule  string // the name of its schedule; empty if that has none, and for Stuck
-	Class     string
-	FireTime  time.Time // in the time zone of its schedule, as Run.FireTime is; of skipped fires the first
-	Attempt   int       // 0 for skipped fires
-	State     RunState
-	Message   string    // the error or the reason
-	Count     int64     // how many fires it stands for; 1, but for Skipped and Stuck
-	StartedAt time.Time // for Started, Finished and Lost: when its handler was called; zero if a lost run does not say so
-	RetryAt   time.Time // when a run that failed, or was interrupted, is tried again; zero for never
-	At        time.Time // when it happened, by the cluster's clock
+	App        string
+	Node       string // where the run is, or was; for Skipped, who put it on record
+	RunID      int64  // in QRTZ_RUN; 0 if it has no row there. For skipped fires the row that stands for them
+	JobID      int64
+	ScheduleID int64  // of its schedule; 0 if it belongs to none
+	Job        string // the name of its job; empty if it has none, and for Stuck
+	Schedule   string // the name of its schedule; empty if that has none, and for Stuck
+	Class      string
+	FireTime   time.Time // in the time zone of its schedule, as Run.FireTime is; of skipped fires the first
+	Attempt    int       // 0 for skipped fires
+	State      RunState
+	Message    string    // the error or the reason
+	Count      int64     // how many fires it stands for; 1, but for Skipped and Stuck
+	StartedAt  time.Time // for Started, Finished and Lost: when its handler was called; zero if a lost run does not say so
+	RetryAt    time.Time // when a run that failed, or was interrupted, is tried again; zero for never
+	At         time.Time // when it happened, by the cluster's clock
 }
 
 // RunState is how far a run has come, as in QRTZ_RUN.

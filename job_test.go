@@ -78,7 +78,7 @@ func TestRunNowBySQL(t *testing.T) {
 		c.ran(i+1, within, all)
 		f := c.fires()[i]
 		require.Equal(t, id, f.ID)
-		require.Zero(t, f.ExecuteID)
+		require.Zero(t, f.ScheduleID)
 		require.WithinDuration(t, asked, f.FireTime, within, "it was due when it was first seen")
 		c.eventually("it has ended", within, func() bool { return c.text(`SELECT STATE FROM QRTZ_RUN WHERE ID = ?`, id) == "SUCCEEDED" })
 		mu.Lock()
@@ -263,7 +263,7 @@ func TestAnExecuteInsertedOneSecondAheadRunsOnTime(t *testing.T) {
 	for range 5 {
 		at := time.Now().Add(time.Second).UnixMilli()
 		execute := c.addExecute(job, "SIMPLE", "", time.Hour, -1, at, at, -1)
-		c.ran(1, 3*time.Second, func(f fire) bool { return f.ExecuteID == execute })
+		c.ran(1, 3*time.Second, func(f fire) bool { return f.ScheduleID == execute })
 	}
 	for _, f := range c.fires() {
 		require.Less(t, f.StartedAt.Sub(f.FireTime), within)
@@ -293,7 +293,7 @@ func TestABadScheduleIsAnErrorUntilItIsCorrected(t *testing.T) {
 	c.eventually("the job is in error", 5*time.Second, func() bool { return c.text(`SELECT STATE FROM QRTZ_JOB`) == "ERROR" })
 
 	c.exec(`UPDATE QRTZ_EXECUTE SET CRON = '* * * * * ?' WHERE ID = ?`, bad)
-	c.ran(1, 5*time.Second, func(f fire) bool { return f.ExecuteID == bad })
+	c.ran(1, 5*time.Second, func(f fire) bool { return f.ScheduleID == bad })
 	require.Equal(t, "EXECUTING", c.state(bad))
 	require.Zero(t, c.count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE STATE_REASON IS NOT NULL`))
 }

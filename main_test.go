@@ -141,8 +141,8 @@ func (c *cluster) fires() []fire {
 func (c *cluster) check() {
 	seen := map[string]string{}
 	for _, f := range c.fires() {
-		key := fmt.Sprintf("execute %d at %s, attempt %d", f.ExecuteID, f.FireTime.Format(time.StampMilli), f.Attempt)
-		if f.ExecuteID == 0 {
+		key := fmt.Sprintf("execute %d at %s, attempt %d", f.ScheduleID, f.FireTime.Format(time.StampMilli), f.Attempt)
+		if f.ScheduleID == 0 {
 			key = fmt.Sprintf("run %d", f.ID)
 		}
 		if before, ok := seen[key]; ok {
@@ -154,7 +154,7 @@ func (c *cluster) check() {
 		}
 		var node string
 		err := c.db.QueryRow(`SELECT COALESCE(HOST_IP, '') FROM QRTZ_RUN WHERE ID = ? AND EXECUTE_ID <=> ? AND FIRE_TIME = ?`,
-			f.ID, nullable(f.ExecuteID), f.FireTime.UnixMilli()).Scan(&node)
+			f.ID, nullable(f.ScheduleID), f.FireTime.UnixMilli()).Scan(&node)
 		if err != nil || node != f.Node {
 			c.t.Errorf("%s ran on %s; QRTZ_RUN says %q (%v)", key, f.Node, node, err)
 		}
@@ -166,13 +166,13 @@ func (c *cluster) check() {
 func (c *cluster) inOrder() {
 	fires := c.fires()
 	slices.SortStableFunc(fires, func(a, b fire) int {
-		return cmp.Or(cmp.Compare(a.ExecuteID, b.ExecuteID), cmp.Compare(a.Node, b.Node), a.FireTime.Compare(b.FireTime))
+		return cmp.Or(cmp.Compare(a.ScheduleID, b.ScheduleID), cmp.Compare(a.Node, b.Node), a.FireTime.Compare(b.FireTime))
 	})
 	for i, f := range fires[min(1, len(fires)):] {
 		before := fires[i]
-		if f.ExecuteID != 0 && f.ExecuteID == before.ExecuteID && f.Node == before.Node && f.StartedAt.Before(before.StartedAt) &&
+		if f.ScheduleID != 0 && f.ScheduleID == before.ScheduleID && f.Node == before.Node && f.StartedAt.Before(before.StartedAt) &&
 			before.StartedAt.Sub(before.FireTime) < misfireAfter {
-			c.t.Errorf("execute %d on %s: %s overtook %s", f.ExecuteID, f.Node, f.FireTime.Format(time.StampMilli), before.FireTime.Format(time.StampMilli))
+			c.t.Errorf("execute %d on %s: %s overtook %s", f.ScheduleID, f.Node, f.FireTime.Format(time.StampMilli), before.FireTime.Format(time.StampMilli))
 		}
 	}
 }

@@ -132,7 +132,7 @@ func (s *session) tellSkipped(fires []run.SkippedFire) {
 	}
 	for _, f := range fires {
 		s.tell(s.hooks.Skipped, Event{
-			App: s.cfg.App, Node: s.member.Self().NodeID, RunID: f.RunID, JobID: f.JobID, ExecuteID: f.ExecuteID,
+			App: s.cfg.App, Node: s.member.Self().NodeID, RunID: f.RunID, JobID: f.JobID, ScheduleID: f.ExecuteID,
 			Job: f.Job, Schedule: f.Schedule, Class: f.Class, FireTime: f.FireTime,
 			State: Skipped, Message: f.Message, Count: f.Count, At: s.clock.Now(),
 		})
@@ -145,7 +145,7 @@ func (s *session) tellLost(runs []run.LostRun) {
 	}
 	for _, r := range runs {
 		s.tell(s.hooks.Lost, Event{
-			App: s.cfg.App, Node: r.Node, RunID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID.Int64,
+			App: s.cfg.App, Node: r.Node, RunID: r.ID, JobID: r.JobID, ScheduleID: r.ExecuteID.Int64,
 			Job: r.Job, Schedule: r.Schedule, Class: r.Class, FireTime: r.FireTime, StartedAt: r.StartedAt,
 			Attempt: r.Attempt, State: Lost, Message: misfire.NodeDied, Count: 1, At: s.clock.Now(),
 		})
@@ -154,7 +154,7 @@ func (s *session) tellLost(runs []run.LostRun) {
 
 func (s *session) event(r run.Run, state RunState) Event {
 	return Event{
-		App: s.cfg.App, Node: s.member.Self().NodeID, RunID: r.ID, JobID: r.JobID, ExecuteID: r.ExecuteID,
+		App: s.cfg.App, Node: s.member.Self().NodeID, RunID: r.ID, JobID: r.JobID, ScheduleID: r.ExecuteID,
 		Job: r.Job, Schedule: r.Schedule, Class: r.Class, FireTime: r.FireTime, Attempt: r.Attempt, State: state, Count: 1, At: s.clock.Now(),
 	}
 }

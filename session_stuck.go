@@ -59,7 +59,7 @@ func (s *session) tellStuck(stuck []run.Stuck) {
 			continue
 		}
 		s.tell(s.hooks.Stuck, Event{
-			App: s.cfg.App, Node: s.member.Self().NodeID, RunID: rows.RunID, JobID: rows.JobID, ExecuteID: rows.ExecuteID, Class: rows.Class,
+			App: s.cfg.App, Node: s.member.Self().NodeID, RunID: rows.RunID, JobID: rows.JobID, ScheduleID: rows.ExecuteID, Class: rows.Class,
 			Message: rows.Why, Count: rows.Count, At: s.clock.Now(),
 		})
 	}

@@ -39,7 +39,7 @@ func TestWhatIsStuckIsTold(t *testing.T) {
 	time.Sleep(3 * time.Second) // further passes
 	mu.Lock()
 	defer mu.Unlock()
-	require.Equal(t, int64(50), told["nowhere"].ExecuteID)
+	require.Equal(t, int64(50), told["nowhere"].ScheduleID)
 	require.Equal(t, "no live node has a handler for its class", told["nowhere"].Message)
 	require.Equal(t, int64(70), told["retired"].RunID)
 	require.Equal(t, "no live node has a handler for its class", told["retired"].Message)

@@ -179,10 +179,10 @@ func TestWhatWasNotStartedIsHandedBack(t *testing.T) {
 				qrtz.Handle(s, "count", func(_ context.Context, run *qrtz.Run, _ struct{}) error {
 					mu.Lock()
 					defer mu.Unlock()
-					if _, twice := late[run.ExecuteID]; twice {
-						t.Errorf("execute %d ran twice", run.ExecuteID)
+					if _, twice := late[run.ScheduleID]; twice {
+						t.Errorf("execute %d ran twice", run.ScheduleID)
 					}
-					late[run.ExecuteID] = run.StartedAt.Sub(run.FireTime)
+					late[run.ScheduleID] = run.StartedAt.Sub(run.FireTime)
 					nodes[run.Node]++
 					return nil
 				})

@@ -71,7 +71,7 @@ func parameter(name string, run *qrtz.Run) (any, error) {
 	case "run_id":
 		return run.ID, nil
 	case "execute_id":
-		return sql.NullInt64{Int64: run.ExecuteID, Valid: run.ExecuteID != 0}, nil
+		return sql.NullInt64{Int64: run.ScheduleID, Valid: run.ScheduleID != 0}, nil
 	case "job_id":
 		return run.JobID, nil
 	case "fire_time":

@@ -60,7 +60,7 @@ func TestSQLRecordsTheRun(t *testing.T) {
 	run := aRun()
 	run.Node = `it's "me"`
 	require.NoError(t, sqlClass{db}.run(t.Context(), run, data))
-	run.ExecuteID = 0
+	run.ScheduleID = 0
 	require.NoError(t, sqlClass{db}.run(t.Context(), run, data))
 
 	var fire, now int64

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { os.Exit(testdb.Main(m)) }
 
 // aRun is a run as handlers get it.
 func aRun() *qrtz.Run {
-	return &qrtz.Run{ID: 11, JobID: 12, ExecuteID: 13, FireTime: time.UnixMilli(1_800_000_000_123), Attempt: 2, Node: "node-1", Fence: 14}
+	return &qrtz.Run{ID: 11, JobID: 12, ScheduleID: 13, FireTime: time.UnixMilli(1_800_000_000_123), Attempt: 2, Node: "node-1", Fence: 14}
 }
 
 // TestRegister also sees that Classes and Register agree: a class registered twice panics.

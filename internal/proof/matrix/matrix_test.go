@@ -94,7 +94,7 @@ func (m *matrix) start(id string) *node {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.on[id] = true
-		if run.ExecuteID == healthy {
+		if run.ScheduleID == healthy {
 			m.fires[run.FireTime.UnixMilli()] = time.Now()
 		} else {
 			m.asked[run.ID] = true

@@ -67,7 +67,7 @@ func TestALateAnswerBesideALostCommitStartsNothingTwice(t *testing.T) {
 	starts := map[string]int{}
 	qrtz.Handle(s, "slow", func(ctx context.Context, r *qrtz.Run, _ struct{}) error {
 		mu.Lock()
-		starts[fmt.Sprintf("execute %d, attempt %d, run %d", r.ExecuteID, r.Attempt, r.ID)]++
+		starts[fmt.Sprintf("execute %d, attempt %d, run %d", r.ScheduleID, r.Attempt, r.ID)]++
 		mu.Unlock()
 		return pass(ctx, 6*time.Second)
 	})

@@ -175,7 +175,7 @@ func (w *worker) write(e entry) {
 func (w *worker) carryOut(ctx context.Context, r *qrtz.Run, behave behaviour) (err error) {
 	n := w.starts.Add(1)
 	w.write(entry{
-		Start: n, At: time.Now().UnixMicro(), Run: r.ID, Job: r.JobID, Class: r.Class, Execute: r.ExecuteID, Fire: r.FireTime.UnixMilli(),
+		Start: n, At: time.Now().UnixMicro(), Run: r.ID, Job: r.JobID, Class: r.Class, Execute: r.ScheduleID, Fire: r.FireTime.UnixMilli(),
 		Attempt: r.Attempt, Recovers: r.RecoveryOf, Fence: r.Fence, Node: r.Node,
 	})
 	ok := false
