@@ -84,7 +84,8 @@ func (r *Run) Load(v any) (found bool, err error) {
 }
 
 // LastSuccess is the FireTime of the last run before this one that has SUCCEEDED: of the same schedule or, for a run without a schedule,
-// of the job's runs without one. It is the zero time if none is on record; History, KeepFor and KeepRuns of the job say what is. A job
+// of the job's runs without one. It is the zero time if none is on record (which the driver sends as '0000-00-00' if it becomes a parameter: MySQL refuses
+// that); History, KeepFor and KeepRuns of the job say what is. A job
 // that works on what has come in since its last success begins there:
 //
 //	since, err := run.LastSuccess(ctx) // until run.FireTime

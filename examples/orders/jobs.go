@@ -111,10 +111,10 @@ func (s *shop) report(ctx context.Context, run *qrtz.Run, _ struct{}) error {
 		if err != nil {
 			return err
 		}
-		if !last.IsZero() {
-			t.Since = last.Add(-underWay)
+		if last.IsZero() { // the first report; as a parameter, the zero time would be '0000-00-00', which MySQL refuses
+			last = time.Unix(0, 0)
 		}
-		t.Until = run.FireTime.Add(-underWay)
+		t.Since, t.Until = last.Add(-underWay), run.FireTime.Add(-underWay)
 	}
 	for more := true; more; {
 		if more, err = s.count(ctx, &t); err != nil {
