@@ -63,6 +63,19 @@ func TestSkipAndQueueAreSeen(t *testing.T) {
 	}
 }
 
+// Of a job of which two may go at a time in the whole cluster, the third waits, and runs when one has ended.
+func TestMaxRunningIsSeen(t *testing.T) {
+	kit, _ := newKit(t, qrtz.Config{})
+	j := job("j", "tick", qrtz.Every(time.Hour))
+	j.MaxRunning = 2
+	kit.Declare(j)
+	held := kit.Hold("tick")
+	kit.Advance(3 * time.Hour)
+	require.Len(t, held.Runs(), 2)
+	require.Len(t, held.Release(), 4)
+	kit.Expect("tick", qrtz.Succeeded, qrtz.Succeeded, qrtz.Succeeded, qrtz.Succeeded)
+}
+
 // The timeout of a run that is held goes by the kit's clock, to the millisecond.
 func TestAHeldRunTimesOut(t *testing.T) {
 	var cause error

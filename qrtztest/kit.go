@@ -53,10 +53,11 @@ type Kit struct {
 // New returns a kit on a database of the test's: Database makes one. It creates the qrtz tables there if they are missing. register
 // adds the handlers. On any other pool the kit holds one connection, or two, until the test ends.
 //
-// The kit's scheduler is the only node, "node-1" unless Config names it: it applies misfire policies when it starts and after Skip.
+// The kit's scheduler is the only node: "node-1", or what Config names it with such a number. It applies misfire policies when it starts and after Skip.
 // Handlers run in no time. Options.Timeout counts real time, or the kit's for runs that are held. Config.Hooks are called at once.
 // JSON data with a field that a handler does not know is refused, unless Config.UnknownFields says otherwise. Nothing is logged, unless
-// Config has a logger. Config.Workers and all intervals but NodeTimeout and MisfireAfter have no effect.
+// Config has a logger. Config.Workers, Limits and Reserved have no effect, nor has any interval but PollInterval, NodeTimeout and
+// MisfireAfter. A scheduler that has its own DSN uses DB all the same.
 func New(tb TB, db *sql.DB, cfg qrtz.Config, register func(*qrtz.Scheduler)) *Kit {
 	tb.Helper()
 	if cfg.UnknownFields == "" {
