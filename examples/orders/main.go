@@ -130,7 +130,7 @@ func (is settings) takeOrders(ctx context.Context, s *shop) {
 		case <-pause.C:
 		}
 		o := order{Request: fmt.Sprintf("%x", rand.Uint64()), Customer: customers[rand.IntN(len(customers))], Cents: 100 + rand.Int64N(9900)}
-		if _, err := s.place(ctx, o); err != nil {
+		if _, err := s.place(context.WithoutCancel(ctx), o); err != nil { // SIGTERM does not cut an order off that has come in
 			slog.Warn("an order was not taken", "node", is.node, "error", err) // the customer is told, and may send it again
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -51,7 +52,8 @@ type order struct {
 }
 
 // place takes an order, and asks for its invoice: both in one transaction, or neither. The customer's number is the key of the run, by
-// which "qrtz run list --job invoice --key" finds it.
+// which "qrtz run list --job invoice --key" finds it. Of an order that has been taken before it returns the id: so a customer who got
+// no answer, as after a COMMIT whose answer was lost, can send it again.
 func (s *shop) place(ctx context.Context, o order) (id int64, err error) {
 	err = s.inTx(ctx, func(tx *sql.Tx) error {
 		inserted, err := tx.ExecContext(ctx, `INSERT INTO SHOP_ORDERS (REQUEST, CUSTOMER, CENTS, PLACED_AT) VALUES (?, ?, ?, UTC_TIMESTAMP(3))`,
@@ -65,16 +67,29 @@ func (s *shop) place(ctx context.Context, o order) (id int64, err error) {
 		_, err = invoiceJob.Enqueue(ctx, s.jobs.In(tx), invoice{OrderID: id}, qrtz.Once(o.Request))
 		return err
 	})
+	if refusedFor(err, duplicate) {
+		err = s.db.QueryRowContext(ctx, `SELECT ID FROM SHOP_ORDERS WHERE REQUEST = ?`, o.Request).Scan(&id)
+	}
 	return id, err
+}
+
+// The errors of the server that the shop tells apart.
+const (
+	duplicate = 1062
+	lockWait  = 1205
+	deadlock  = 1213
+)
+
+func refusedFor(err error, numbers ...uint16) bool {
+	var refused *mysql.MySQLError
+	return errors.As(err, &refused) && slices.Contains(numbers, refused.Number)
 }
 
 // inTx does something in a transaction, again if another transaction was in its way.
 func (s *shop) inTx(ctx context.Context, do func(*sql.Tx) error) error {
 	for tries := 1; ; tries++ {
 		err := s.once(ctx, do)
-		var refused *mysql.MySQLError
-		deadlock := errors.As(err, &refused) && (refused.Number == 1213 || refused.Number == 1205)
-		if !deadlock || tries == 5 {
+		if !refusedFor(err, deadlock, lockWait) || tries == 5 {
 			return err
 		}
 	}
