@@ -14,6 +14,9 @@ import (
 
 const (
 	lookFast  = 12 * time.Millisecond             // between looks for pending runs while many are found
+	dearRead  = 50 * time.Millisecond             // a page that takes longer and has few runs had the server pass over many rows
+	fewFound  = 100                               // runs of such a page
+	dearPause = 4                                 // times as long as such a page took, there is no further look
 	lookAhead = sweepEvery + 100*time.Millisecond // a look also reads what will be available within this time
 	pageFor   = sweepEvery                        // how long what a look has read is claimed from
 
@@ -49,6 +52,8 @@ type pendingLoop struct {
 	fronts map[string]front
 
 	began   time.Time       // when the look was begun; zero: none is under way
+	last    time.Time       // when the last look was begun
+	pause   time.Duration   // from there to the next one, at least
 	next    time.Time       // when to look again; zero: when told
 	classes []string        // that the look reads: those with room
 	parked  map[string]bool // classes whose runs are pending, but had no room
@@ -292,6 +297,7 @@ func (l *pendingLoop) look(ctx context.Context, rooms map[string]int) (tried boo
 		l.next = time.Time{}
 		l.forgetPage()
 		l.began, l.more = now, true
+		l.last, l.pause = now, lookFast
 		l.looks++
 		l.chooseClasses(told)
 		tried = true
@@ -371,12 +377,15 @@ func (l *pendingLoop) lookDue(now time.Time) bool {
 	if l.more || l.available() > 0 || len(l.others) > 0 {
 		return false
 	}
-	if !l.began.IsZero() && now.Sub(l.began) < lookFast {
+	if now.Before(l.soonest()) {
 		return false
 	}
 	at := l.signals.lookAt.Load()
 	return at != 0 && at <= now.UnixNano() || !l.next.IsZero() && !l.next.After(now)
 }
+
+// soonest is when the next look may be made.
+func (l *pendingLoop) soonest() time.Time { return l.last.Add(l.pause) }
 
 // available is how many of this node's own runs can be claimed now.
 func (l *pendingLoop) available() int {
@@ -394,10 +403,13 @@ func (l *pendingLoop) available() int {
 func (l *pendingLoop) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	now, first := l.cluster.Now(), l.place.IsFront()
+	now, first, began := l.cluster.Now(), l.place.IsFront(), time.Now()
 	page, err := l.runs.PendingPage(ctx, l.classes, now.Add(lookAhead), l.place)
 	if err != nil {
 		return err
+	}
+	if took := time.Since(began); took > dearRead && len(page.Runs) < fewFound {
+		l.pause = max(l.pause, dearPause*took)
 	}
 	l.place, l.more = page.Next, page.More
 	seen := map[string]front{}
@@ -420,8 +432,11 @@ func (l *pendingLoop) read(ctx context.Context) error {
 			l.others = append(l.others, r)
 		}
 	}
-	if l.barren++; len(l.own) > own {
+	switch {
+	case len(l.own) > own:
 		l.barren = 0
+	case len(page.Runs) > 0: // else all of it was of jobs without a slot, and is left out from now on
+		l.barren++
 	}
 	l.others = l.others[max(0, len(l.others)-mostOthers):]
 	if first {
@@ -580,10 +595,10 @@ func (l *pendingLoop) untilNext() time.Duration {
 		l.next = later(now, l.began.Add(pause))
 	}
 	if !l.next.IsZero() {
-		sooner(l.next)
+		sooner(later(l.next, l.soonest()))
 	}
 	if at := l.signals.lookAt.Load(); at != 0 {
-		sooner(later(time.Unix(0, at), l.began.Add(lookFast)))
+		sooner(later(time.Unix(0, at), l.soonest()))
 	}
 	if len(l.own) > 0 {
 		wait = min(wait, max(0, l.own[0].AvailableAt.Sub(l.cluster.Now())))

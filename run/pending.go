@@ -11,20 +11,24 @@ import (
 )
 
 // A run names its app, and so does its job. Where the two contradict each other it runs nowhere. The placeholders: the app,
-// the classes, the app, from and until which AVAILABLE_AT, until which FIRE_TIME, how many. The two branches are two ranges of
-// one index: where many rows have the same AVAILABLE_AT, the first continues behind an ID.
+// the classes, the app, from and until which AVAILABLE_AT, until which FIRE_TIME, jobs to leave out, how many. The two branches are
+// two ranges of one index: where many rows have the same AVAILABLE_AT, the first continues behind an ID. The server is told how to
+// find the jobs: where they are few, it would else read them all, and for that sort all that is pending.
 const (
 	pendingColumns = `
 SELECT R.ID, R.JOB_ID, R.EXECUTE_ID, R.FIRE_TIME, R.AVAILABLE_AT, R.FENCE, J.JOB_CLASS, ` + slotsSQL + ` AS SLOTS, R.CANCEL_AT IS NOT NULL AS CANCELLED,
        R.STATE = 'PENDING' AS PENDING, COALESCE(R.PRIORITY, J.PRIORITY) AS PRIORITY, %s AS DATA_SIZE`
 
 	pendingSQL = pendingColumns + `
-  FROM QRTZ_RUN R FORCE INDEX (QRTZ_RUN_STATE) STRAIGHT_JOIN QRTZ_JOB J ON J.ID = R.JOB_ID AND J.APPLICATION = ? AND J.JOB_CLASS IN (?)
+  FROM QRTZ_RUN R FORCE INDEX (QRTZ_RUN_STATE)
+  STRAIGHT_JOIN QRTZ_JOB J FORCE INDEX (PRIMARY) ON J.ID = R.JOB_ID AND J.APPLICATION = ? AND J.JOB_CLASS IN (?)
  WHERE R.APPLICATION = ? AND R.STATE = 'PENDING' AND (R.AVAILABLE_AT = ? AND R.ID > ? OR R.AVAILABLE_AT > ? AND R.AVAILABLE_AT <= ?) AND R.FIRE_TIME <= ?
+   AND (R.JOB_ID NOT IN (?) OR R.CANCEL_AT IS NOT NULL)
  ORDER BY R.AVAILABLE_AT, R.ID LIMIT ?`
 
 	pendingByIDSQL = pendingColumns + `
-  FROM QRTZ_RUN R FORCE INDEX (PRIMARY) STRAIGHT_JOIN QRTZ_JOB J ON J.ID = R.JOB_ID AND J.APPLICATION = R.APPLICATION
+  FROM QRTZ_RUN R FORCE INDEX (PRIMARY)
+  STRAIGHT_JOIN QRTZ_JOB J FORCE INDEX (PRIMARY) ON J.ID = R.JOB_ID AND J.APPLICATION = R.APPLICATION
  WHERE R.ID IN (?) AND R.APPLICATION = ? ORDER BY R.ID`
 
 	// urgentSQL looks only at some rows, by the index, and reads those of them that are urgent.
@@ -33,7 +37,7 @@ SELECT R.ID, R.JOB_ID, R.EXECUTE_ID, R.FIRE_TIME, R.AVAILABLE_AT, R.FENCE, J.JOB
          WHERE APPLICATION = ? AND STATE = 'PENDING' AND (AVAILABLE_AT = ? AND ID > ? OR AVAILABLE_AT > ? AND AVAILABLE_AT <= ?)
          ORDER BY AVAILABLE_AT, ID LIMIT ?) S
   STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = S.ID
-  STRAIGHT_JOIN QRTZ_JOB J ON J.ID = R.JOB_ID AND J.APPLICATION = ? AND J.JOB_CLASS IN (?)
+  STRAIGHT_JOIN QRTZ_JOB J FORCE INDEX (PRIMARY) ON J.ID = R.JOB_ID AND J.APPLICATION = ? AND J.JOB_CLASS IN (?)
  WHERE R.STATE = 'PENDING' AND R.FIRE_TIME <= ? AND COALESCE(R.PRIORITY, J.PRIORITY) > ?
  ORDER BY PRIORITY DESC, R.AVAILABLE_AT, R.ID LIMIT ?`
 
@@ -129,7 +133,7 @@ type PendingPage struct {
 }
 
 // PendingPage reads the next of the PENDING runs of the given classes that are available and due by a time, the oldest first. Of a
-// job of which only some runs may go at a time it reads as many as may start beside those that go, the first in line. With them it
+// job of which only some runs may go at a time it reads as many as may start beside those that go, the first in line; however many more are pending, they hide no other job's. With them it
 // measures their data, if that was quick so far.
 func (s *Store) PendingPage(ctx context.Context, classes []string, until time.Time, from Place) (page PendingPage, err error) {
 	if len(classes) == 0 {
@@ -143,7 +147,7 @@ func (s *Store) PendingPage(ctx context.Context, classes []string, until time.Ti
 	}
 	var rows []pendingRow
 	begin := time.Now()
-	err = s.db.Select(ctx, &rows, fmt.Sprintf(pendingSQL, size), s.app, classes, s.app, from.at, from.id, from.at, until.UnixMilli(), until.UnixMilli(), limit)
+	err = s.db.Select(ctx, &rows, fmt.Sprintf(pendingSQL, size), s.app, classes, s.app, from.at, from.id, from.at, until.UnixMilli(), until.UnixMilli(), from.open.full(), limit)
 	if weighs {
 		s.noteWeighing(limit, len(rows), time.Since(begin), err)
 	}

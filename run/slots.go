@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"math/rand/v2"
+	"slices"
 )
 
 // Of a limited job, only some runs go at a time: each holds a slot of its own, from 0 on. The unique key on OVERLAP_KEY, which
@@ -80,6 +81,18 @@ type places struct {
 	store *Store
 	limit int             // no more of a job are looked for
 	free  map[int64][]int // by job
+}
+
+// full are the jobs that are known to have no slot left.
+func (p *places) full() []int64 {
+	jobs := []int64{0} // IN () is no SQL
+	for job, free := range p.free {
+		if len(free) == 0 {
+			jobs = append(jobs, job)
+		}
+	}
+	slices.Sort(jobs)
+	return jobs
 }
 
 // give gives runs of limited jobs, which come in the order in which they are to start, a slot each, and leaves out those for
