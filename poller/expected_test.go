@@ -48,3 +48,23 @@ func TestTooManyExpectedRunsAreForgotten(t *testing.T) {
 	require.True(t, tooMany)
 	require.False(t, e.any())
 }
+
+// While no slot is free, nothing is looked for, however much is added.
+func TestExpectedRunsAreBounded(t *testing.T) {
+	var e expected
+	now := time.Now()
+	for id := range int64(20 * mostExpected) {
+		e.add(now, []int64{id})
+		require.LessOrEqual(t, len(e.groups), mostKept)
+	}
+	at, any := e.next()
+	require.True(t, any)
+	require.False(t, at.After(now))
+	_, tooMany := e.due(now)
+	require.True(t, tooMany)
+	require.False(t, e.any())
+	e.add(now, []int64{1})
+	ids, tooMany := e.due(now)
+	require.Equal(t, []int64{1}, ids)
+	require.False(t, tooMany)
+}
