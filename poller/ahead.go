@@ -151,6 +151,13 @@ func (a *ahead) all() (runs []run.Run) {
 	return runs
 }
 
+// drop takes out all of them.
+func (a *ahead) drop() []run.Run {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.all()
+}
+
 func (a *ahead) waits() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -37,9 +37,10 @@ func TestQuickRunsAreClaimedAhead(t *testing.T) {
 	}
 }
 
-// What was claimed ahead is handed back when the handlers turn out to take long after all, and when the node stops.
+// What was claimed ahead is handed back when the handlers turn out to take long after all, when the node is switched off, and when it
+// stops.
 func TestRunsAheadThatWaitTooLongAreHandedBack(t *testing.T) {
-	for _, stop := range []bool{false, true} {
+	for _, when := range []string{"slow", "off", "stop"} {
 		benched(t, 8, func(b *bench, now time.Time) {
 			b.store.slow = 20 * time.Millisecond
 			hold := make(chan struct{})
@@ -57,9 +58,15 @@ func TestRunsAheadThatWaitTooLongAreHandedBack(t *testing.T) {
 			rest(30 * time.Millisecond)
 			waiting := b.ahead.waits()
 			require.Positive(b.t, waiting)
-			if stop {
+			switch when {
+			case "stop":
 				b.stop()
-			} else {
+			case "off":
+				b.cluster.mu.Lock()
+				b.cluster.off = true
+				b.cluster.mu.Unlock()
+				rest(time.Second)
+			default:
 				rest(time.Second)
 			}
 			require.Len(b.t, b.store.handed, len(b.won())-len(b.begun()), "each that was claimed and has not begun")

@@ -174,6 +174,9 @@ func (l *pendingLoop) known() bool {
 func (l *pendingLoop) step(ctx context.Context) (time.Duration, error) {
 	if !l.cluster.Claiming() {
 		l.forget()
+		for _, r := range l.ahead.drop() { // a slot may come free for it long after the switch was thrown
+			l.doubts.unstarted(r)
+		}
 		l.signals.expected.forget()
 		l.signals.lookAt.Store(0)
 		return idle, outage.ErrIdle // the sweep tells when there is something to claim

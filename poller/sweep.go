@@ -23,10 +23,11 @@ func (p *Poller) sweep(ctx context.Context) error {
 	if err := p.tidy(ctx, found); err != nil {
 		return err
 	}
-	if claiming, err := p.followSwitches(ctx, found); !claiming || err != nil {
+	claiming, err := p.followSwitches(ctx, found)
+	if err != nil {
 		return err
 	}
-	if err := p.HandBackDoubts(ctx); err != nil {
+	if err := p.HandBackDoubts(ctx); err != nil || !claiming { // a node that is off has things to give back, too
 		return err
 	}
 	if found.New {
