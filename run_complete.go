@@ -118,5 +118,6 @@ func (s *session) endUnlessCompleted(a *active, otherwise run.Result) run.Result
 		result.Progress, result.Message = a.said()
 	}
 	s.waiters.tell([]run.Result{result})
+	s.lookOn([]run.Result{result})
 	return result
 }
