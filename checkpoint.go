@@ -32,6 +32,9 @@ func (r *Run) SaveIn(ctx context.Context, tx *sql.Tx, v any) error {
 		if tx == nil {
 			return errNoTx
 		}
+		if r.active.completedIn(tx) {
+			return errors.New("CompleteIn has been called in this transaction, in which the run has ended")
+		}
 		return s.runs.SaveIn(ctx, tx, r.Node, r.active.run, raw)
 	})
 }

@@ -3,6 +3,7 @@ package qrtz
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -51,15 +52,29 @@ func (c *Client) change(ctx context.Context, doing string, fn func(tx *sqlx.Tx, 
 		return fn(tx, now)
 	}
 	var err error
-	if c.tx != nil {
-		err = schema.InSavepoint(ctx, c.tx, timed)
-	} else {
+	switch {
+	case c.tx == nil:
 		err = schema.InTx(ctx, c.pool(), timed)
+	case c.tx.Tx == nil:
+		err = errNilTx
+	default:
+		err = schema.InSavepoint(ctx, c.tx, timed)
 	}
-	if err != nil {
-		return fmt.Errorf("qrtz: %s: %w", doing, err)
+	return c.failed(doing, err)
+}
+
+var errNilTx = errors.New("the *sql.Tx given to Scheduler.In is nil")
+
+// failed says what failed, and what would help if the tables are not there.
+func (c *Client) failed(doing string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case schema.NoSuchTable(err):
+		return fmt.Errorf("qrtz: %s: %w: are the tables in another database, or named with another Config.Prefix than %q? "+
+			"Scheduler.Migrate or `qrtz migrate up` creates them", doing, err, c.scheduler.cfg.Prefix)
 	}
-	return nil
+	return fmt.Errorf("qrtz: %s: %w", doing, err)
 }
 
 // running is the session to be told of a change that has taken effect, if there is one in this process.

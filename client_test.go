@@ -118,6 +118,30 @@ func TestUnknownNamesAreErrorsThatNameCloseOnes(t *testing.T) {
 	require.Zero(t, c.count(`SELECT COUNT(*) FROM QRTZ_RUN`))
 }
 
+func TestWhatAClientWasNotGivenIsNamed(t *testing.T) {
+	c := newCluster(t)
+	s := c.client()
+	_, err := s.In(nil).Enqueue(t.Context(), "tick", nil)
+	require.EqualError(t, err, "qrtz: enqueue: the *sql.Tx given to Scheduler.In is nil")
+	_, err = s.In(nil).Nodes(t.Context())
+	require.ErrorContains(t, err, "the *sql.Tx given to Scheduler.In is nil")
+	tx := c.begin()
+	_, err = s.In(tx).Wait(t.Context(), 7)
+	require.ErrorContains(t, err, "qrtz: wait for run 7: a transaction does not see")
+	require.ErrorContains(t, s.In(tx).Drain(t.Context(), "n1"), `qrtz: drain node "n1": a transaction does not see`)
+	require.NoError(t, tx.Rollback())
+	require.EqualError(t, s.SwitchNode(t.Context(), "n9", true), `qrtz: switch node: not found: app "test" has no node "n9"`)
+
+	elsewhere, err := qrtz.Open(c.db, qrtz.Config{App: "test", Prefix: "QRZT_"})
+	require.NoError(t, err)
+	const want = `are the tables in another database, or named with another Config.Prefix than "QRZT_"? Scheduler.Migrate or `
+	_, err = elsewhere.Enqueue(t.Context(), "tick", nil)
+	require.ErrorContains(t, err, want)
+	_, err = elsewhere.Jobs(t.Context(), qrtz.JobFilter{})
+	require.ErrorContains(t, err, want)
+	require.ErrorContains(t, elsewhere.Declare(t.Context(), qrtz.Job{Name: "tick"}), want)
+}
+
 // What is declared, paused, resumed and deleted in a transaction is so once it commits, and never if it does not.
 func TestSchedulesChangeWithTheCallersTransaction(t *testing.T) {
 	c := newCluster(t)

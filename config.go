@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/qrtz-go/qrtz/app"
+	"github.com/qrtz-go/qrtz/internal/text"
 	"github.com/qrtz-go/qrtz/node"
 	"github.com/qrtz-go/qrtz/schema"
 )
@@ -132,6 +133,9 @@ func (c Config) Validate() error {
 	}
 	refuse(c.App == "", "Config.App is empty: want the name of your application, for example \"billing\"")
 	refuse(len(c.App) > app.MaxName, "Config.App (%q, %d bytes) is too long: at most %d fit", c.App, len(c.App), app.MaxName)
+	if err := text.Name(c.App); err != nil {
+		problems = append(problems, fmt.Errorf("Config.App %w", err))
+	}
 	problems = append(problems, node.ValidateID(c.NodeID), schema.Prefix(c.Prefix).Validate())
 	if c.DSN != "" {
 		_, err := mysql.ParseDSN(c.DSN)
@@ -139,9 +143,10 @@ func (c Config) Validate() error {
 	}
 	refuse(c.Workers < 1, "Workers (%d) must be at least 1", c.Workers)
 	for _, class := range slices.Sorted(maps.Keys(c.Limits)) {
+		refuse(class == "", "Limits[\"\"]: want the name of a class")
 		refuse(c.Limits[class] < 1, "Limits[%q] (%d) must be at least 1; without a handler of its own a process runs none of a class", class, c.Limits[class])
 	}
-	refuse(c.Reserved >= c.Workers, "Reserved (%d) must be below Workers (%d)", c.Reserved, c.Workers)
+	refuse(c.Workers > 0 && c.Reserved >= c.Workers, "Reserved (%d) must be below Workers (%d)", c.Reserved, c.Workers)
 	refuse(c.PollInterval < 100*time.Millisecond, "PollInterval (%s) must be at least 100ms", c.PollInterval)
 	refuse(c.MisfireInterval < 100*time.Millisecond, "MisfireInterval (%s) must be at least 100ms", c.MisfireInterval)
 	refuse(c.MisfireAfter <= c.PollInterval, "MisfireAfter (%s) must exceed PollInterval (%s)", c.MisfireAfter, c.PollInterval)

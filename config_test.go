@@ -23,8 +23,12 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 		`Limits["mail"] (0) must be at least 1`:                     {App: "a", Limits: map[string]int{"mail": 0}},
 		`Limits["mail"] (-3) must be at least 1`:                    {App: "a", Limits: map[string]int{"mail": -3}},
 		`Reserved (64) must be below Workers (64)`:                  {App: "a", Reserved: 64},
+		`Limits[""]: want the name of a class`:                      {App: "a", Limits: map[string]int{"": 1}},
+		`Config.App "a " begins or ends with a blank`:               {App: "a "},
+		`the *sql.DB is nil`:                                        {App: "a"},
 	} {
 		_, err := qrtz.Open(nil, cfg)
+		require.ErrorContains(t, err, "qrtz: ")
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -35,14 +35,17 @@ type Enqueued struct {
 type EnqueueOption func(*enqueueing)
 
 // enqueueing is a run as its options make it.
-type enqueueing struct{ run.New }
+type enqueueing struct {
+	run.New
+	problem error
+}
 
 // StartAt has the run start at a time, which is its FireTime, to the millisecond. The default is now. The zero time, and one before
 // 1973 or after 9999, is an error.
 func StartAt(t time.Time) EnqueueOption {
 	return func(r *enqueueing) {
-		if r.At = t; t.IsZero() {
-			r.At = time.Unix(-1, 0) // to be refused, not taken for now
+		if r.At = t; t.IsZero() { // which must not be taken for now
+			r.problem = errors.New("StartAt: the zero time is no time; without StartAt the run starts now")
 		}
 	}
 }
@@ -53,14 +56,21 @@ func StartAt(t time.Time) EnqueueOption {
 //
 // Keys are compared byte by byte. A key is UTF-8, of 1 to 190 bytes, without a blank at its end.
 func WithKey(key string) EnqueueOption {
-	return func(r *enqueueing) { r.Key, r.Once, r.Keyed = key, false, true }
+	return func(r *enqueueing) { r.keyed(key, false) }
 }
 
 // Once is WithKey for a run that must not be enqueued again after it has ended either: the key stays taken for as long as the run
 // is on record, as KeepFor and KeepRuns of its job say; History does not apply to it. That makes a repeat safe
 // after ErrCommitUnknown, or after a crash of the caller. Keys of WithKey and of Once are the same keys.
 func Once(key string) EnqueueOption {
-	return func(r *enqueueing) { r.Key, r.Once, r.Keyed = key, true, true }
+	return func(r *enqueueing) { r.keyed(key, true) }
+}
+
+func (r *enqueueing) keyed(key string, once bool) {
+	if r.Keyed {
+		r.problem = fmt.Errorf("two keys, %q and %q: a run has one, of WithKey or of Once", r.Key, key)
+	}
+	r.Key, r.Once, r.Keyed = key, once, true
 }
 
 // WithAttempts is how often the run is tried at most when it fails, from 1, in place of Options.Attempts.
@@ -152,11 +162,14 @@ func newRunOf(data any, options []EnqueueOption) (n run.New, err error) {
 			return n, fmt.Errorf("data: %w", err)
 		}
 	}
-	e := enqueueing{n}
-	for _, option := range options {
+	e := enqueueing{New: n}
+	for i, option := range options {
+		if option == nil {
+			return n, fmt.Errorf("option %d is nil", i)
+		}
 		option(&e)
 	}
-	return e.New, e.Validate()
+	return e.New, errors.Join(e.problem, e.Validate())
 }
 
 func (c *Client) enqueueInTx(ctx context.Context, job string, n run.New) (added run.Added, err error) {
@@ -179,8 +192,5 @@ func (c *Client) enqueueAlone(ctx context.Context, job string, n run.New) (added
 	if errors.Is(err, sql.ErrNoRows) {
 		return c.enqueueInTx(ctx, job, n)
 	}
-	if err != nil {
-		err = fmt.Errorf("qrtz: enqueue: %w", err)
-	}
-	return added, err
+	return added, c.failed("enqueue", err)
 }

@@ -42,7 +42,7 @@ func TestWhatCannotBeEnqueuedIsRefused(t *testing.T) {
 	s := c.client()
 	require.NoError(t, s.Declare(t.Context(), qrtz.Job{Name: "post"}))
 	for want, option := range map[string]qrtz.EnqueueOption{
-		"start at 1969-12-31":        qrtz.StartAt(time.Time{}),
+		"StartAt: the zero time is":  qrtz.StartAt(time.Time{}),
 		"start at 1970-01-01":        qrtz.StartAt(time.UnixMilli(5).UTC()),
 		"key of 0 bytes: want 1 to":  qrtz.WithKey(""),
 		"key of 191 bytes: want 1":   qrtz.Once(strings.Repeat("k", 191)),
@@ -59,7 +59,11 @@ func TestWhatCannotBeEnqueuedIsRefused(t *testing.T) {
 		_, err = s.EnqueueMany(t.Context(), []qrtz.Request{{Job: "post"}, {Job: "post", Options: []qrtz.EnqueueOption{option}}})
 		assert.ErrorContains(t, err, `qrtz: enqueue "post", number 1: `+want)
 	}
-	_, err := s.EnqueueMany(t.Context(), []qrtz.Request{{Job: "post"}, {Job: "posd"}})
+	_, err := s.Enqueue(t.Context(), "post", nil, qrtz.WithKey("a"), qrtz.Once("b"))
+	require.ErrorContains(t, err, `two keys, "a" and "b": a run has one`)
+	_, err = s.Enqueue(t.Context(), "post", nil, qrtz.WithKey("a"), nil)
+	require.ErrorContains(t, err, "option 1 is nil")
+	_, err = s.EnqueueMany(t.Context(), []qrtz.Request{{Job: "post"}, {Job: "posd"}})
 	require.ErrorContains(t, err, `app "test" has no job named "posd"; did you mean "post"?`)
 	none, err := s.EnqueueMany(t.Context(), nil)
 	require.NoError(t, err)

@@ -193,6 +193,9 @@ type RunFilter struct {
 func (c *Client) read(ctx context.Context, doing string, fn func(on schema.On) error) error {
 	var q sqlx.ExtContext = c.db
 	if c.tx != nil {
+		if c.tx.Tx == nil {
+			return c.failed(doing, errNilTx)
+		}
 		q = c.tx
 	}
 	_, err := schema.SafeNow(ctx, q) // values may be put into statements here
@@ -204,9 +207,8 @@ func (c *Client) read(ctx context.Context, doing string, fn func(on schema.On) e
 		if errors.As(err, &gone) {
 			err = fmt.Errorf("%w: app %q has no %s", ErrNotFound, c.scheduler.cfg.App, gone.What)
 		}
-		return fmt.Errorf("qrtz: %s: %w", doing, err)
 	}
-	return nil
+	return c.failed(doing, err)
 }
 
 // on is the tables by way of the caller's transaction, or else by the caller's pool: reading must not take a connection from claims.
@@ -478,7 +480,7 @@ func asJSON(text *string) json.RawMessage {
 func (c *Client) SwitchApp(ctx context.Context, on bool) error {
 	return c.change(ctx, "switch app", func(tx *sqlx.Tx, _ time.Time) error {
 		_, err := app.NewStore(c.db, schema.Prefix(c.scheduler.cfg.Prefix), c.scheduler.cfg.App).Switch(ctx, tx, on)
-		return orNotFound(err, "no row of its own")
+		return c.orNotFound(err, "no row, since none of its nodes has joined yet")
 	})
 }
 
@@ -487,14 +489,14 @@ func (c *Client) SwitchApp(ctx context.Context, on bool) error {
 func (c *Client) SwitchNode(ctx context.Context, nodeID string, on bool) error {
 	return c.change(ctx, "switch node", func(tx *sqlx.Tx, _ time.Time) error {
 		_, err := node.NewStore(c.db, schema.Prefix(c.scheduler.cfg.Prefix), c.scheduler.cfg.App).Switch(ctx, tx, nodeID, on)
-		return orNotFound(err, "no such node")
+		return c.orNotFound(err, fmt.Sprintf("no node %q", nodeID))
 	})
 }
 
 // orNotFound is ErrNotFound for a row that is not there.
-func orNotFound(err error, what string) error {
+func (c *Client) orNotFound(err error, what string) error {
 	if errors.Is(err, sql.ErrNoRows) {
-		return fmt.Errorf("%w: the app has %s", ErrNotFound, what)
+		return fmt.Errorf("%w: app %q has %s", ErrNotFound, c.scheduler.cfg.App, what)
 	}
 	return err
 }

@@ -93,6 +93,13 @@ func (a *active) completeIn(ctx context.Context, tx *sql.Tx, nodeID string) erro
 	return nil
 }
 
+// completedIn tells whether the run has been completed in a transaction.
+func (a *active) completedIn(tx *sql.Tx) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.completed == tx
+}
+
 // end notes that the handler has returned, and tells whether it has called CompleteIn.
 func (a *active) end() (completing bool) {
 	a.mu.Lock()

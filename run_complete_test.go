@@ -223,6 +223,9 @@ func TestARunIsCompletedInASecondTransaction(t *testing.T) {
 		if err := run.CompleteIn(ctx, tx); err == nil || !strings.Contains(err.Error(), "CompleteIn has been called in this transaction already") {
 			return fmt.Errorf("a second call in it: %w", err)
 		}
+		if err := run.SaveIn(ctx, tx, 1); err == nil || !strings.Contains(err.Error(), "CompleteIn has been called in this transaction, in which the run has ended") {
+			return fmt.Errorf("a checkpoint after it: %w", err)
+		}
 		if err := tx.Rollback(); err != nil {
 			return err
 		}

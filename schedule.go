@@ -99,8 +99,10 @@ func (s *Schedule) refuse(when bool, format string, args ...any) {
 }
 
 func (s Schedule) with(options []ScheduleOption) Schedule {
-	for _, option := range options {
-		option(&s)
+	for i, option := range options {
+		if s.refuse(option == nil, "option %d is nil", i); option != nil {
+			option(&s)
+		}
 	}
 	return s
 }
@@ -124,7 +126,8 @@ func At(t time.Time, options ...ScheduleOption) Schedule {
 func (s Schedule) declared() (execute.DeclaredSchedule, error) {
 	s.refuse(s.once && s.Start.IsZero(), "At: the zero time is no time")
 	s.refuse(s.kind == execute.Simple && !s.once && s.every < time.Millisecond, "Every(%s): want at least 1ms", s.every)
-	s.refuse(s.Count < 0 && s.Count != Unlimited, "Count (%d) must not be negative", s.Count)
+	s.refuse(s.every > 0 && s.every%time.Millisecond != 0, "Every(%s): want whole milliseconds", s.every)
+	s.refuse(s.Count < 0 && s.Count != Unlimited, "Count (%d) must be at least 1, or Unlimited", s.Count)
 	s.refuse(s.CatchUpLimit < 0, "CatchUpLimit (%d) must not be negative", s.CatchUpLimit)
 	if err := errors.Join(s.problems...); err != nil {
 		return execute.DeclaredSchedule{}, err

@@ -36,6 +36,9 @@ func Open(db *sql.DB, cfg Config) (*Scheduler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("qrtz: %w", err)
 	}
+	if db == nil {
+		return nil, errors.New("qrtz: the *sql.DB is nil: want a pool on the database that has the tables, from sql.Open")
+	}
 	cfg = cfg.withDefaults()
 	dbx, prefix := sqlx.NewDb(db, "mysql"), schema.Prefix(cfg.Prefix)
 	runs := run.NewStore(dbx, prefix, cfg.App)

@@ -58,7 +58,7 @@ func (p *pacer) next(ctx context.Context, came <-chan run.Result) (result run.Re
 // transaction it returns an error.
 func (c *Client) Wait(ctx context.Context, runID int64) (last RunInfo, err error) {
 	if c.tx != nil {
-		err = errInTx
+		err = fmt.Errorf("qrtz: wait for run %d: %w", runID, errInTx)
 	} else {
 		err = c.read(ctx, "wait for run", func(on schema.On) error {
 			w := waiting{Client: c, on: on}
@@ -216,7 +216,7 @@ func (w *waiting) listen(runID int64) (came <-chan run.Result, leave func()) {
 // its cause. On the Client of a transaction Drain returns an error.
 func (c *Client) Drain(ctx context.Context, nodeID string) error {
 	if c.tx != nil {
-		return errInTx
+		return fmt.Errorf("qrtz: drain node %q: %w", nodeID, errInTx)
 	}
 	if err := c.SwitchNode(ctx, nodeID, false); err != nil {
 		return err

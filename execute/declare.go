@@ -7,13 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/qrtz-go/qrtz/internal/text"
 	"github.com/qrtz-go/qrtz/run"
+	"github.com/qrtz-go/qrtz/schema"
 )
 
 const (
@@ -56,8 +59,7 @@ func (d Declaration) Validate() error {
 		}
 	}
 	refuse(d.Name == "", "a job needs a name: it tells a second declaration from a second job")
-	refuse(len(d.Name) > maxName, "the name has %d bytes, at most %d fit", len(d.Name), maxName)
-	refuse(len(d.Class) > maxClass, "class %q has %d bytes, at most %d fit", d.Class, len(d.Class), maxClass)
+	problems = append(problems, validateName("the name", d.Name, maxName), ValidateClass(d.Class))
 	refuse(len([]rune(d.Description)) > maxDescription, "the description has %d characters, at most %d fit", len([]rune(d.Description)), maxDescription)
 	refuse(slices.Contains(d.Was, d.Name) || slices.Contains(d.Was, ""), "Was (%q) must name other jobs", d.Was)
 	problems = append(problems, d.Options.Validate())
@@ -76,12 +78,29 @@ func (d Declaration) Validate() error {
 	return nil
 }
 
+// ValidateClass says what is wrong with the name of a class.
+func ValidateClass(class string) error {
+	return validateName(fmt.Sprintf("class %q", class), class, maxClass)
+}
+
+// validateName says what is wrong with a name that a program gives. The server takes blanks at the end of a name for none.
+func validateName(what, name string, most int) error {
+	if len(name) > most {
+		return fmt.Errorf("%s has %d bytes, at most %d fit", what, len(name), most)
+	}
+	if err := text.Name(name); err != nil {
+		return fmt.Errorf("%s %w", what, err)
+	}
+	return nil
+}
+
 func (s DeclaredSchedule) validate() error {
 	var schedules Schedules
 	_, err := schedules.Parse(s.Spec)
-	if len(s.Name) > maxName {
-		err = errors.Join(err, fmt.Errorf("the name has %d bytes, at most %d fit", len(s.Name), maxName))
+	if s.Spec.Kind == "" {
+		err = errors.New("it does not say when it fires: make it with Cron, Every or At")
 	}
+	err = errors.Join(err, validateName("the name", s.Name, maxName))
 	if len(s.Spec.Cron) > maxCron {
 		err = errors.Join(err, fmt.Errorf("the expression has %d bytes, at most %d fit", len(s.Spec.Cron), maxCron))
 	}
@@ -94,6 +113,9 @@ func (s DeclaredSchedule) validate() error {
 		if !t.value.IsZero() && (ms < firstMilli || ms > lastMilli) && (ms != 0 || !t.zero) {
 			err = errors.Join(err, fmt.Errorf("%s (%s) must be between 1973 and 9999", t.name, t.value.Format(time.RFC3339)))
 		}
+	}
+	if s.Spec.Repeat > math.MaxInt32 {
+		err = errors.Join(err, fmt.Errorf("a Count of %d: want at most %d, or Unlimited", s.Spec.Repeat, math.MaxInt32))
 	}
 	if s.Spec.Every > longestDeclared {
 		err = errors.Join(err, fmt.Errorf("the rate (%s) must be at most 100 years", s.Spec.Every))
@@ -390,6 +412,9 @@ func (s *Store) addSchedule(ctx context.Context, tx *sqlx.Tx, now time.Time, job
 		args = append(args, c.value)
 	}
 	_, err = s.db.On(tx).Exec(ctx, fmt.Sprintf(addScheduleSQL, names[len(", "):], strings.Repeat(", ?", len(columns))), args...)
+	if schema.Duplicate(err) {
+		return errors.New("its name is that of another schedule of the job to the server: names that differ in case only, for example, are one to it")
+	}
 	return err
 }
 

@@ -219,7 +219,8 @@ func merge(base fields, ours, theirs []column, reset bool, forced ...string) (m 
 		if write {
 			m.write = append(m.write, our)
 		}
-		if known && was != stored && !reset {
+		defaulted := our.name == startColumn && was == "" // what is stored was the time of the first declaration
+		if known && was != stored && !defaulted && !reset {
 			m.apart = append(m.apart, Difference{Column: our.name, Declared: declared, Stored: stored, Written: write})
 		}
 	}

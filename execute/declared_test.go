@@ -232,3 +232,23 @@ func TestLongValuesAreNotedAsHashes(t *testing.T) {
 	require.Empty(t, column{"JOB_DATA", sql.NullString{}}.text())
 	require.Equal(t, "1 0 -3", column{"", true}.text()+" "+column{"", false}.text()+" "+column{"", -3}.text())
 }
+
+// The Start of a schedule that names none is the time of its first declaration. That is no operator's doing.
+func TestAStartThatIsDeclaredLaterIsNoOperatorsChange(t *testing.T) {
+	f := newTables(t)
+	d := declaration("j", "x")
+	d.Schedules[0].Spec.Start = time.Time{}
+	require.Empty(t, f.declare(noon, []Declaration{d}))
+	d.Schedules[0].Spec.Start = noon.Add(time.Hour)
+	require.Empty(t, says(f.declare(noon, []Declaration{d})))
+	require.Equal(t, noon.Add(time.Hour).UnixMilli(), f.Count(`SELECT START_TIME FROM QRTZ_EXECUTE`))
+	f.Exec(`UPDATE QRTZ_EXECUTE SET START_TIME = START_TIME + 1`)
+	require.Len(t, f.declare(noon, []Declaration{d}), 1)
+}
+
+func TestTwoSchedulesOfOneNameToTheServer(t *testing.T) {
+	f := newTables(t)
+	d := declaration("j", "x", "X")
+	_, err := f.store.Declare(t.Context(), noon, []Declaration{d})
+	require.ErrorContains(t, err, `schedule "X": its name is that of another schedule of the job to the server`)
+}

@@ -3,6 +3,7 @@ package run
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -84,6 +85,9 @@ func (o Options) Validate() error {
 	for name, d := range map[string]time.Duration{"Timeout": o.Timeout, "Backoff": o.Backoff, "MaxBackoff": o.MaxBackoff, "KeepFor": o.KeepFor} {
 		refuse(d > 0 && d%time.Millisecond != 0, "%s (%s): want whole milliseconds", name, d)
 		refuse(d > century, "%s (%s) must be at most 100 years", name, d)
+	}
+	for name, n := range map[string]int{"QueueLimit": o.QueueLimit, "Attempts": o.Attempts, "KeepRuns": o.KeepRuns} {
+		refuse(n > math.MaxInt32, "%s (%d) must be at most %d, or Unlimited", name, n, math.MaxInt32)
 	}
 	refuse(o.KeepRuns < 0, "KeepRuns (%d) must not be negative", o.KeepRuns)
 	return errors.Join(problems...)

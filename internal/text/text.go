@@ -2,7 +2,12 @@
 // lists names for messages.
 package text
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 // Clip shortens s to at most n bytes of whole, valid UTF-8, as a column takes it. What it returns does not keep a
 // longer s in memory.
@@ -68,4 +73,17 @@ func List[S ~string](all []S) string {
 		words[i] = string(s)
 	}
 	return strings.Join(words, ", ")
+}
+
+// Name says what is wrong with a name that a program gives: the server would not store it, or not tell it from another.
+func Name(s string) error {
+	switch {
+	case !utf8.ValidString(s):
+		return fmt.Errorf("%q is not UTF-8", s)
+	case strings.TrimSpace(s) != s:
+		return fmt.Errorf("%q begins or ends with a blank", s)
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return fmt.Errorf("%q has a control character", s)
+	}
+	return nil
 }

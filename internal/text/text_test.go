@@ -45,3 +45,14 @@ func TestList(t *testing.T) {
 	type kind string
 	require.Equal(t, "CRON, SIMPLE", text.List([]kind{"CRON", "SIMPLE"}))
 }
+
+func TestName(t *testing.T) {
+	for _, good := range []string{"", "a", "a b", "Größe 😀"} {
+		require.NoError(t, text.Name(good))
+	}
+	for bad, want := range map[string]string{
+		" ": `" " begins or ends with a blank`, "a ": "with a blank", "\ta": "with a blank", "a\xff": `"a\xff" is not UTF-8`, "a\x00b": "control", "a\nb": "control",
+	} {
+		require.ErrorContains(t, text.Name(bad), want)
+	}
+}
