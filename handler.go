@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/qrtz-go/qrtz/execute"
 	"github.com/qrtz-go/qrtz/internal/text"
 	"github.com/qrtz-go/qrtz/run"
 )
@@ -64,9 +65,12 @@ const (
 // The context ends when the scheduler gives up waiting for the run (Config.DrainTimeout) or loses it (ErrFenced is the cause then).
 // It has the values of Scheduler.Run's context, and loggers with the run's fields: [zerolog.Ctx] and [Slog].
 //
-// Handle panics on an empty class, on one that has a handler already, and once Scheduler.Run (or Manual) has begun: the node has told
+// Handle panics on a nil handler, on an empty class or one that no job can have, on one that has a handler already, and once Scheduler.Run (or Manual) has begun: the node has told
 // the others by then which classes it handles.
 func Handle[T any](s *Scheduler, class string, h func(ctx context.Context, run *Run, data T) error) {
+	if h == nil {
+		panic(fmt.Sprintf("qrtz: the handler of class %q is nil", class))
+	}
 	s.handlers.add(class, func(ctx context.Context, run *Run) error {
 		value, err := decode[T](run, s.cfg.UnknownFields == UnknownRefused)
 		if err != nil {
@@ -136,6 +140,8 @@ func (h *handlers) add(class string, handler Handler) {
 	switch {
 	case class == "":
 		panic("qrtz: Handle needs a class")
+	case execute.ValidateClass(class) != nil:
+		panic("qrtz: Handle: " + execute.ValidateClass(class).Error())
 	case h.byClass[class] != nil:
 		panic(fmt.Sprintf("qrtz: class %q has a handler already", class))
 	case h.frozen:
@@ -152,11 +158,7 @@ func (h *handlers) freeze(frozen bool) {
 }
 
 // has tells whether a class has a handler.
-func (h *handlers) has(class string) bool {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	return h.byClass[class] != nil
-}
+func (h *handlers) has(class string) bool { return h.of(class) != nil }
 
 // classes lists, sorted, what this process has handlers for.
 func (h *handlers) classes() []string {
@@ -167,13 +169,21 @@ func (h *handlers) classes() []string {
 
 // carryOut is the innermost Handler.
 func (h *handlers) carryOut(ctx context.Context, run *Run) error {
-	h.mu.RLock()
-	handler := h.byClass[run.Class]
-	h.mu.RUnlock()
+	if run == nil || run.active == nil { // a middleware's doing
+		return NoRetry(errors.New("a Middleware has called next without the Run that it was given"))
+	}
+	handler := h.of(run.Class)
 	if handler == nil {
 		return fmt.Errorf("no handler for class %q on this node", run.Class)
 	}
 	return handler(ctx, run)
+}
+
+// of is the handler of a class; nil if there is none.
+func (h *handlers) of(class string) Handler {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.byClass[class]
 }
 
 // around puts what the configuration has around a handler. The first is the outermost.

@@ -202,6 +202,33 @@ func TestHandleAfterTheStartPanics(t *testing.T) {
 	require.NotPanics(t, late, "it runs nowhere")
 }
 
+func TestHandlersThatCouldNeverRunPanic(t *testing.T) {
+	s := newCluster(t).open(patient("n1"))
+	handler := func(context.Context, *qrtz.Run, struct{}) error { return nil }
+	require.PanicsWithValue(t, `qrtz: the handler of class "nil" is nil`, func() { qrtz.Handle[struct{}](s, "nil", nil) })
+	require.PanicsWithValue(t, `qrtz: Handle: class "b " "b " begins or ends with a blank`, func() { qrtz.Handle(s, "b ", handler) })
+	require.Panics(t, func() { qrtz.Handle(s, strings.Repeat("x", 128), handler) })
+	require.NotPanics(t, func() { qrtz.Handle(s, strings.Repeat("x", 127), handler) })
+}
+
+// What a middleware does wrong fails its runs, and nothing else.
+func TestAMiddlewareThatLosesTheRun(t *testing.T) {
+	c := newCluster(t)
+	cfg := quick("n1")
+	cfg.Around = []qrtz.Middleware{func(next qrtz.Handler) qrtz.Handler {
+		return func(ctx context.Context, _ *qrtz.Run) error { return next(ctx, nil) }
+	}}
+	n := c.start(c.open(cfg))
+	require.NoError(t, n.Declare(t.Context(), qrtz.Job{Name: "tick"}))
+	id, err := n.Enqueue(t.Context(), "tick", nil)
+	require.NoError(t, err)
+	last, err := n.Wait(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, qrtz.Failed, last.State)
+	require.Equal(t, "a Middleware has called next without the Run that it was given", last.Message)
+	n.halt()
+}
+
 type traceKey struct{}
 
 // Handlers have the values of the context that Run was given, and outlive it.
