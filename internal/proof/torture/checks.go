@@ -52,6 +52,10 @@ func (j *judge) ownChecks(ctx context.Context, from time.Time) ([]finding, error
 	if err != nil {
 		return nil, err
 	}
+	promises, err := j.brokenPromises(ctx)
+	if err != nil {
+		return nil, err
+	}
 	fenced, err := j.t.fencedWell()
 	if err != nil {
 		return nil, err
@@ -63,7 +67,7 @@ func (j *judge) ownChecks(ctx context.Context, from time.Time) ([]finding, error
 	for _, a := range accounts {
 		byRun[a.Run] = append(byRun[a.Run], a)
 	}
-	return slices.DeleteFunc(slices.Concat(inconsistent, j.afterSwitch(rows), j.changedAfterEnd(rows), contradicted(rows, byRun), twice(byRun),
+	return slices.DeleteFunc(slices.Concat(inconsistent, promises, forgotten(byRun), j.afterSwitch(rows), j.changedAfterEnd(rows), contradicted(rows, byRun), twice(byRun),
 		outlived(rows, byRun, j.t.thawed, &j.t.clock), outOfOrder(rows, accounts), j.instances.fenced(rows, &j.t.clock), stranded(rows, byRun),
 		fenced, j.tardy(accounts)), poisoned), nil
 }
@@ -122,7 +126,7 @@ func contradicted(rows []runRow, byRun map[int64][]*account) (found []finding) {
 	for _, r := range rows {
 		ok := slices.ContainsFunc(byRun[r.ID], func(a *account) bool { return a.ok })
 		switch {
-		case r.State == "SUCCEEDED" && !ok:
+		case r.State == "SUCCEEDED" && !ok && !slices.ContainsFunc(byRun[r.ID], func(a *account) bool { return a.Class == paying }): // whose COMMIT may have had no answer
 			found = append(found, r.finding("result", "SUCCEEDED, but its handler does not say so: %s", byRun[r.ID]))
 		case (r.State == "FAILED" || r.State == "CANCELLED") && ok:
 			found = append(found, r.finding("result", "%s (%s), but its handler returned nil: %s", r.State, r.Message, byRun[r.ID]))

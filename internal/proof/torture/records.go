@@ -44,6 +44,7 @@ type account struct {
 	entry
 	app, node, life string
 	ended, ok       bool
+	loaded, saved   int // by a stepping run
 	endedAt         time.Time
 }
 
@@ -110,6 +111,10 @@ func (r *records) add(life string, e entry) {
 		r.heard = append(r.heard, &saying{e.Said, life, time.UnixMicro(e.At)})
 		return
 	}
+	if e.Of != 0 {
+		r.note(life, e)
+		return
+	}
 	key := startKey{life, e.Start}
 	if e.End {
 		if a := r.pending[key]; a != nil {
@@ -125,6 +130,15 @@ func (r *records) add(life string, e entry) {
 	}
 	r.all = append(r.all, a)
 	r.pending[key] = a
+}
+
+// note takes how far a run is by its own account.
+func (r *records) note(life string, e entry) {
+	for _, a := range r.pending {
+		if a.life == life && a.Run == e.Of {
+			a.loaded, a.saved = max(a.loaded, e.Loaded), max(a.saved, e.Saved)
+		}
+	}
 }
 
 // said is all that processes have said.

@@ -111,6 +111,9 @@ func (t *torture) begin(ctx context.Context, start func(context.Context, string,
 			return fmt.Errorf("app %s: %w", name, err)
 		}
 	}
+	if err := t.addPromises(ctx); err != nil {
+		return fmt.Errorf("promises: %w", err)
+	}
 	return t.addCalmApps(ctx, dice)
 }
 
@@ -218,6 +221,7 @@ func (t *torture) run(ctx context.Context) error {
 			cancel(err)
 		}
 	})
+	t.faults.Go(func() { t.ask(ctx) })
 	checks.Go(func() { t.judge.instances.watch(ctx, t.judge.db) })
 	checks.Go(func() { t.clock.watch(ctx, t.judge.db) })
 	for i, dsn := range t.dsns {
