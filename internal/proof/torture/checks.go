@@ -146,7 +146,7 @@ func outlived(rows []runRow, byRun map[int64][]*account, thawed func(*account) t
 		}
 		for _, a := range byRun[r.ID] {
 			from := later(time.UnixMilli(r.FinishedAt.Int64), c.atMost(later(a.startedAt(), thawed(a))))
-			if a.ended && a.Class != stubborn && c.atLeast(a.endedAt).Sub(from) > outliving {
+			if a.ended && a.Class != stubborn && a.Class != paying && c.atLeast(a.endedAt).Sub(from) > outliving {
 				found = append(found, r.finding("outlived", "LOST at %s, but its handler continued: %s", clock(time.UnixMilli(r.FinishedAt.Int64)), a))
 			}
 		}

@@ -172,6 +172,12 @@ func pay(ctx context.Context, db *sql.DB, r *qrtz.Run) error {
 	if err := json.Unmarshal(r.Data(), &p); err != nil {
 		return err
 	}
+	if rand.IntN(8) == 0 { // it does not care whether the run is still its own
+		ctx = context.WithoutCancel(ctx)
+		if err := pass(ctx, upTo(9*time.Second)); err != nil {
+			return err
+		}
+	}
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
