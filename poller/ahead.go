@@ -36,8 +36,8 @@ func newAhead(now func() time.Time, few func(), yield func() bool) *ahead {
 	return &ahead{now: now, few: few, yield: yield, waiting: map[string][]run.Run{}, ended: map[string]int{}}
 }
 
-// carryOut carries out a run, and in the same slot what waits for one.
-func (a *ahead) carryOut(carryOut func(run.Run, time.Time), r run.Run, at time.Time) {
+// carryOut carries out a run, and in the same slot what waits for one. It calls further before each of these.
+func (a *ahead) carryOut(carryOut func(run.Run, time.Time), r run.Run, at time.Time, further func()) {
 	carryOut(r, at)
 	for {
 		next, ok := a.next(r.Class)
@@ -48,6 +48,7 @@ func (a *ahead) carryOut(carryOut func(run.Run, time.Time), r run.Run, at time.T
 		if early := next.FireTime.Sub(now); early > 0 { // the clock has been measured again since
 			<-time.After(early)
 		}
+		further()
 		carryOut(next, later(now, next.FireTime))
 	}
 }

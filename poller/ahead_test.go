@@ -85,11 +85,12 @@ func TestARunAheadIsNeverEarly(t *testing.T) {
 		a := newAhead(time.Now, func() {}, func() bool { return false })
 		now := time.Now()
 		a.add([]run.Run{{ID: 2, Class: "tick", FireTime: now.Add(5 * time.Millisecond)}, {ID: 3, Class: "mail"}})
-		started := map[int64]time.Time{}
-		a.carryOut(func(r run.Run, at time.Time) { started[r.ID] = at }, run.Run{ID: 1, Class: "tick"}, now)
+		started, further := map[int64]time.Time{}, 0
+		a.carryOut(func(r run.Run, at time.Time) { started[r.ID] = at }, run.Run{ID: 1, Class: "tick"}, now, func() { further++ })
 		require.Equal(t, map[int64]time.Time{1: now, 2: now.Add(5 * time.Millisecond)}, started, "of its own class only")
 		require.Equal(t, now.Add(5*time.Millisecond), time.Now())
 		require.Equal(t, 1, a.waits())
+		require.Equal(t, 1, further)
 	})
 }
 

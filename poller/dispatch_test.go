@@ -305,7 +305,7 @@ func (b *bench) twoClasses(limits map[string]int) (letGo chan struct{}) {
 	letGo = make(chan struct{})
 	b.cfg.Classes = []string{"mail", "tick"}
 	b.pool.Limit(b.cfg.Classes, limits, -1)
-	b.launcher.run = func(r run.Run, at time.Time) {
+	b.launcher.run = func(r run.Run, at time.Time, _ func()) {
 		b.run(r, at)
 		if r.Class == "mail" {
 			<-letGo

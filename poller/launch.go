@@ -14,7 +14,7 @@ import (
 type launcher struct {
 	now  func() time.Time
 	pool Pool
-	run  func(r run.Run, startedAt time.Time)
+	run  func(r run.Run, startedAt time.Time, next func())
 
 	mu      sync.Mutex
 	stopped bool
@@ -37,7 +37,7 @@ type start struct {
 	begun chan struct{}
 }
 
-func newLauncher(now func() time.Time, pool Pool, carryOut func(run.Run, time.Time)) *launcher {
+func newLauncher(now func() time.Time, pool Pool, carryOut func(r run.Run, at time.Time, next func())) *launcher {
 	return &launcher{now: now, pool: pool, run: carryOut, latest: map[int64]*start{}}
 }
 
@@ -108,7 +108,7 @@ func (l *launcher) startDue() {
 			return
 		}
 		for _, s := range l.held[0].runs {
-			l.pool.Go(s.run.Class, func() { l.begin(s) })
+			l.pool.GoOn(s.run.Class, func(next func()) { l.begin(s, next) })
 		}
 		l.held = l.held[1:]
 	}
@@ -126,14 +126,14 @@ func (l *launcher) wakeIn(d time.Duration) {
 	})
 }
 
-func (l *launcher) begin(s *start) {
+func (l *launcher) begin(s *start, next func()) {
 	if s.after != nil {
 		<-s.after
 	}
 	at := later(l.now(), s.run.FireTime) // measured again since it was due, the clock may be further behind the database's
 	close(s.begun)
 	l.forget(s)
-	l.run(s.run, at)
+	l.run(s.run, at, next)
 }
 
 // forget takes a start that has begun, or never will, out of the chain.

@@ -62,7 +62,7 @@ func TestARunIsNotEarlyWhenTheClockIsMeasuredAnew(t *testing.T) {
 
 func TestAStartIsNotStampedBeforeItsFire(t *testing.T) {
 	benched(t, 10, func(b *bench, now time.Time) {
-		b.launcher.begin(&start{run: runAt(1, 0, now.Add(time.Second)), begun: make(chan struct{})})
+		b.launcher.begin(&start{run: runAt(1, 0, now.Add(time.Second)), begun: make(chan struct{})}, nil)
 		require.Equal(b.t, now.Add(time.Second), b.begun()[0].at, "it was due by a clock that has been set back since")
 	})
 }
@@ -75,7 +75,7 @@ func TestALaterFireOfAnExecuteStartsAfterTheEarlierOne(t *testing.T) {
 			var clock atomic.Int64
 			began := map[int64][]claimed{}
 			slots := pool.New(n)
-			l := newLauncher(func() time.Time { return base.Add(time.Duration(clock.Add(1))) }, slots, func(r run.Run, at time.Time) {
+			l := newLauncher(func() time.Time { return base.Add(time.Duration(clock.Add(1))) }, slots, func(r run.Run, at time.Time, _ func()) {
 				mu.Lock()
 				defer mu.Unlock()
 				began[r.ExecuteID] = append(began[r.ExecuteID], claimed{at, r})

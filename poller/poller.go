@@ -68,14 +68,14 @@ type Cluster interface {
 
 // Pool is what the poller needs of the pool.
 type Pool interface {
-	Reserve(n int) int                  // takes free slots
-	Release(n int)                      // gives back slots that belong to no class
-	Assign(class string, n int) int     // gives reserved slots to a class, as many as it may take
-	ReserveFor(class string, n int) int // takes free slots for a class, as many as it may take
-	ReleaseFor(class string, n int)     // gives back slots of a class
-	Change(from, to string, n int)      // makes slots of one class slots of another
-	Room(class string) int              // how many more a class may take
-	Go(class string, f func())          // in a slot of the class, which is then free
+	Reserve(n int) int                      // takes free slots
+	Release(n int)                          // gives back slots that belong to no class
+	Assign(class string, n int) int         // gives reserved slots to a class, as many as it may take
+	ReserveFor(class string, n int) int     // takes free slots for a class, as many as it may take
+	ReleaseFor(class string, n int)         // gives back slots of a class
+	Change(from, to string, n int)          // makes slots of one class slots of another
+	Room(class string) int                  // how many more a class may take
+	GoOn(class string, f func(next func())) // in a slot of the class, which is then free; f calls next between two runs
 	Free() int
 	Size() int
 	Freed() (freed <-chan struct{}, stop func())
@@ -150,7 +150,7 @@ func New(executes Executes, runs Runs, cluster Cluster, pool Pool, cfg Config) *
 		wake:    make(chan struct{}, 1), poll: make(chan struct{}, 1),
 	}
 	p.ahead = newAhead(cluster.Now, func() { signal(p.signals.wake) }, p.signals.hungry.Load)
-	p.launcher = newLauncher(cluster.Now, pool, func(r run.Run, at time.Time) { p.ahead.carryOut(p.cfg.Run, r, at) })
+	p.launcher = newLauncher(cluster.Now, pool, func(r run.Run, at time.Time, next func()) { p.ahead.carryOut(p.cfg.Run, r, at, next) })
 	return p
 }
 

@@ -187,21 +187,42 @@ func (p *Pool) class(name string) *class {
 func (p *Pool) begin(name string) *running {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c := p.class(name)
-	r := &running{began: time.Now(), before: c.newest}
+	r := &running{}
+	p.class(name).begin(r, time.Now())
+	return r
+}
+
+func (c *class) begin(r *running, now time.Time) {
+	*r = running{began: now, before: c.newest}
 	if r.before != nil {
 		r.before.after = r
 	} else {
 		c.oldest = r
 	}
 	c.newest = r
-	return r
+}
+
+// next notes that what was under way has ended, and that the next has begun in its slot.
+func (p *Pool) next(name string, r *running) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, now := p.class(name), time.Now()
+	c.end(r, now)
+	c.begin(r, now)
+	p.judge(c, now)
 }
 
 func (p *Pool) end(name string, r *running) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c, now := p.class(name), time.Now()
+	c.end(r, now)
+	p.judge(c, now)
+	p.count(c, -1)
+	p.release(1)
+}
+
+func (c *class) end(r *running, now time.Time) {
 	if r.before != nil {
 		r.before.after = r.after
 	} else {
@@ -217,7 +238,4 @@ func (p *Pool) end(name string, r *running) {
 	} else {
 		c.ended, c.average = true, took
 	}
-	p.judge(c, now)
-	p.count(c, -1)
-	p.release(1)
 }

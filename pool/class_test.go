@@ -123,3 +123,24 @@ func TestWhatNoQuickClassNeedsIsNotKept(t *testing.T) {
 		})
 	}
 }
+
+// A slot that does many quick things one after the other is not slow.
+func TestWhatGoesOnInASlotIsJudgedOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pool.New(8)
+		p.Limit([]string{"quick", "other"}, nil, 0)
+		require.Equal(t, 1, p.ReserveFor("quick", 1))
+		p.GoOn("quick", func(next func()) {
+			for range 100 {
+				time.Sleep(100 * time.Millisecond)
+				next()
+			}
+		})
+		for range 9 {
+			time.Sleep(time.Second)
+			require.Greater(t, p.Room("quick"), 8)
+		}
+		require.NoError(t, p.Drain(t.Context()))
+		require.Equal(t, 8, p.Free())
+	})
+}

@@ -62,10 +62,16 @@ func (p *Pool) release(n int) {
 
 // Go runs f in a slot of its class, and frees the slot when f returns. f must not panic.
 func (p *Pool) Go(name string, f func()) {
+	p.GoOn(name, func(func()) { f() })
+}
+
+// GoOn is Go for an f that does several things one after the other in the slot, as if each were a function of its class: it calls next
+// between two of them.
+func (p *Pool) GoOn(name string, f func(next func())) {
 	began := p.begin(name)
 	go func() {
 		defer p.end(name, began)
-		f()
+		f(func() { p.next(name, began) })
 	}()
 }
 
