@@ -157,16 +157,15 @@ UPDATE QRTZ_RUN R SET R.STATE = 'FAILED', R.FINISHED_AT = ` + schema.NowMillisSQ
  WHERE R.ID = ? AND R.STATE = 'PENDING'`
 
 func (s *Store) dropCancelled(ctx context.Context, runs []PendingRun) error {
-	var ids []int64
-	for _, r := range runs {
-		if r.cancelled {
-			ids = append(ids, r.ID)
-		}
+	cancelled, _ := partition(runs, func(r PendingRun) bool { return r.cancelled })
+	free, _, err := heldApart(ctx, s, cancelled, func(r PendingRun) int64 { return r.ID }) // what is locked, a later claim ends
+	if err != nil || len(free) == 0 {
+		return err
 	}
-	if len(ids) == 0 {
-		return nil
+	ids := make([]int64, len(free))
+	for i, r := range free {
+		ids[i] = r.ID
 	}
-	slices.Sort(ids)
 	return s.db.Write(ctx, dropCancelledSQL, ids)
 }
 

@@ -160,6 +160,24 @@ func TestALockedPendingRunIsLeftForTheNextClaim(t *testing.T) {
 	require.Len(t, f.claimPending(who, f.PendingIDs()...), 2)
 }
 
+// Nor does one that is to be cancelled hold up others while another transaction has it locked.
+func TestALockedCancelledRunHoldsUpNoClaim(t *testing.T) {
+	f := newTables(t)
+	who := f.Join("n1")
+	locked, cancelled, other := f.AddPending(), f.AddPending(), f.AddPending()
+	f.Exec(`UPDATE QRTZ_RUN SET CANCEL_AT = 1 WHERE ID IN (?, ?)`, locked, cancelled)
+	operator := f.MustBegin()
+	defer func() { _ = operator.Rollback() }()
+	operator.MustExec(`UPDATE QRTZ_RUN SET MESSAGE = 'x' WHERE ID = ?`, locked)
+	began := time.Now()
+	require.Len(t, f.claimPending(who, locked, cancelled, other), 1)
+	require.Less(t, time.Since(began), time.Second)
+	require.Equal(t, "CANCELLED", f.RunState(cancelled))
+	require.NoError(t, operator.Rollback())
+	require.Empty(t, f.claimPending(who, locked))
+	require.Equal(t, "CANCELLED", f.RunState(locked))
+}
+
 // What the server refuses for the sake of one pending run costs the others nothing.
 func TestAPendingRunThatCannotBeClaimedStandsAlone(t *testing.T) {
 	f := newTables(t)
