@@ -45,7 +45,7 @@ func (c *Client) declare(ctx context.Context, jobs []Job, more func(*sqlx.Tx, []
 		}
 		declarations[i] = d
 	}
-	var apart []execute.Difference
+	var apart []execute.Finding
 	err := c.change(ctx, "declare", func(tx *sqlx.Tx, now time.Time) (err error) {
 		if apart, err = c.executes.DeclareIn(ctx, tx, now, declarations); err != nil {
 			return err
@@ -97,7 +97,7 @@ func (c *Client) Unschedule(ctx context.Context, job, schedule string) error {
 }
 
 // logDifferences says in one line what an operator has changed.
-func (c *Client) logDifferences(apart []execute.Difference) {
+func (c *Client) logDifferences(apart []execute.Finding) {
 	const most = 20
 	if len(apart) == 0 {
 		return

@@ -11,23 +11,27 @@ import (
 
 // What a Client reports of what it was asked for.
 var (
-	// ErrNotFound: the app has no such job, schedule or run.
+	// ErrNotFound: the app has no such job, schedule, run or node.
 	ErrNotFound = run.ErrNotFound
 
-	// ErrWrongState is returned by Cancel for a run that has ended, and by Retry for one that has not failed.
+	// ErrWrongState is returned by Cancel for a run that has ended, and by Retry for one whose latest attempt is not FAILED, LOST or
+	// CANCELLED.
 	ErrWrongState = run.ErrWrongState
 
 	// ErrKeyTaken is returned by Enqueue, with the id of the run that has the key (WithKey, Once), and by Retry if another run of
 	// the job has it by now.
 	ErrKeyTaken = run.ErrKeyTaken
 
+	// ErrUnhandled is returned by Wait for a run that no live node can carry out, and says why.
+	ErrUnhandled = errors.New("no live node can carry out the run")
+
 	// ErrCommitUnknown: the connection broke while the change was being committed. Either all of it was made or nothing,
 	// and which of the two only the tables can tell. A Client that works in your transaction (Scheduler.In) never returns
 	// it: there your own Commit does.
 	//
-	// Declare, Pause, Resume and Cancel can simply be called again: what is so already stays as it is, and ErrWrongState of
-	// the second Cancel says that the run has ended. Delete may then return ErrNotFound, and Retry ErrWrongState, because
-	// the first call took effect. Enqueue, called again, may make a second run, unless it was given a key: with Once the second call
+	// Declare, Retire, Schedule, Pause, Resume, the switches and Cancel can simply be called again: what is so already stays as it is,
+	// and ErrWrongState of the second Cancel says that the run has ended. Delete and Unschedule may then return ErrNotFound, and
+	// Retry ErrWrongState, because the first call took effect. Enqueue, called again, may make a second run, unless it was given a key: with Once the second call
 	// finds the first run even if that has ended meanwhile, and returns its id and ErrKeyTaken.
 	ErrCommitUnknown = schema.ErrCommitUnknown
 )
@@ -43,7 +47,7 @@ var (
 	// Attempts. NoRetry makes it FAILED all the same.
 	ErrDrained = errors.New("the scheduler has stopped, and the run did not end within DrainTimeout")
 
-	// ErrTimedOut: the run has taken as long as Options.Timeout of its job.
+	// ErrTimedOut: the run has taken as long as Options.Timeout of its job allows, or its own WithTimeout.
 	ErrTimedOut = errors.New("the run has taken longer than its job's timeout")
 
 	// ErrCancelled: a person or a program asked for the run to be cancelled.

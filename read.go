@@ -3,7 +3,6 @@ package qrtz
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,169 +24,6 @@ const (
 	maxLimit     = 1000
 	maxFires     = 1000
 )
-
-// Page is a part of a list.
-type Page[T any] struct {
-	Rows []T
-
-	// Next is where the next part begins: the After of the same filter. It is empty if this was the last part.
-	Next string
-}
-
-// AppInfo is an app: a row of QRTZ_APP. Times are in UTC, and zero if there is none.
-type AppInfo struct {
-	Name       string
-	On         bool      // its switch
-	SwitchedAt time.Time // when the switch was last thrown
-	CheckedAt  time.Time // the last pass of the misfire handler, which one node makes every Config.MisfireInterval
-	Nodes      int       // in the cluster
-	Jobs       int       // counted up to 1000; 1001 stands for more
-}
-
-// NodeState says whether a node is there.
-type NodeState string
-
-// The states of a node.
-const (
-	NodeAlive NodeState = "ALIVE" // its last heartbeat is not older than Config.NodeTimeout of the program that asks
-	NodeDead  NodeState = "DEAD"  // it has sent no heartbeat for longer, or the others have declared it dead
-	NodeLeft  NodeState = "LEFT"  // it has stopped in order, or was never there
-)
-
-// NodeInfo is a node: a row of QRTZ_NODE. Times are in UTC, and zero if there is none.
-type NodeInfo struct {
-	ID           string
-	HostName     string
-	State        NodeState
-	On           bool // its own switch; while its app is off, it is off too
-	StoppedByApp bool // it is off because its app is, and will be on again with it
-	JoinedAt     time.Time
-	HeartbeatAt  time.Time     // by the database's clock
-	ClockSkew    time.Duration // how far its machine's clock is ahead of the database's
-	Classes      []string      // it has handlers for, sorted
-	Running      int           // its runs that are RUNNING and have a row
-	ProcessID    int64
-	Version      string // of this module, as far as its build tells
-}
-
-// JobState is what a job or a schedule is in. A job's state follows from those of its schedules, within a pass of the misfire
-// handler.
-type JobState = execute.State
-
-// The states of jobs and schedules.
-const (
-	JobInit      = execute.Init      // not started
-	JobExecuting = execute.Executing // active
-	JobPaused    = execute.Paused    // stopped by an operator or a program
-	JobComplete  = execute.Complete  // its last fire has been claimed
-	JobError     = execute.Error     // it cannot be used; ScheduleInfo.Why says why
-)
-
-// JobInfo is a job as it is stored: a row of QRTZ_JOB.
-type JobInfo struct {
-	ID          int64
-	Name        string // empty for a job that was added by SQL without one
-	Class       string
-	Description string
-	State       JobState
-	Why         string          // why its runs cannot run by themselves, such as that no live node has a handler for its class; empty if they can
-	Data        json.RawMessage // nil for none, and for more than 64 KiB
-	Schedules   int             // counted up to 1000; 1001 stands for more
-	NextFire    time.Time       // of its active schedules, in UTC; zero for none, or if there are more than 1000 schedules
-	Differs     []Difference    // what an operator has changed since the job was declared; FindJob names deleted schedules, too
-
-	Options // as they are stored, with the defaults filled in; Timeout, MaxRunning and KeepRuns are 0 for no limit
-}
-
-// ScheduleInfo is a schedule as it is stored: a row of QRTZ_EXECUTE. Its times are in its time zone, which is UTC for a fixed rate,
-// and zero if there is none.
-type ScheduleInfo struct {
-	ID       int64
-	JobID    int64
-	Job      string // the name of its job, or else the class
-	Name     string
-	Schedule string // a cron expression, "every 2000 ms" or "once"
-	Zone     string // of a cron expression; empty is UTC
-	State    JobState
-	Why      string // why it is in JobError, or cannot fire by itself; empty otherwise
-	Misfire  Misfire
-	Start    time.Time
-	End      time.Time
-	Count    int64 // how many fires there are in all; -1 for no limit
-	Fired    int64 // how many of them are behind it
-	PrevFire time.Time
-	NextFire time.Time
-	Fires    []time.Time     // its next fires, as many as ScheduleFilter.Fires asks for
-	Data     json.RawMessage // in place of the job's; nil for none
-	Differs  []Difference    // what an operator has changed since the schedule was declared
-}
-
-// Difference is a column of a job or a schedule whose stored value is not the one that the program declared last.
-type Difference = execute.Differs
-
-// RunInfo is a run as it is on record: a row of QRTZ_RUN. FireTime and LastFire are in the time zone of its schedule, or in UTC if it
-// has none. The other times are in UTC. What there is not is zero.
-type RunInfo struct {
-	ID          int64
-	Origin      int64 // the first attempt; its own ID if it is that
-	Attempt     int   // from 1
-	JobID       int64
-	Job         string // the name of its job, or else the class; "(deleted)" once the job is gone
-	Class       string // empty once the job is gone
-	ScheduleID  int64  // 0 for a run that belongs to none
-	Schedule    string // the name of its schedule
-	Key         string // that the program gave it
-	State       RunState
-	Why         string // why it cannot run by itself, such as that no live node has a handler for its class; empty if it can
-	Node        string // where it runs or ran
-	Fence       int64
-	FireTime    time.Time // when it was due
-	AvailableAt time.Time // from when on this attempt may be claimed
-	ClaimedAt   time.Time
-	StartedAt   time.Time // when its handler was called; written within a second, or with the result
-	FinishedAt  time.Time
-	RecoveryOf  int64           // the run, LOST, that this one is a recovery of
-	Cancelling  bool            // it is RUNNING, and has been asked to stop
-	Fires       int64           // how many fires it stands for; more than 1 only for skipped ones, the last of which is LastFire
-	LastFire    time.Time       //
-	Progress    int             // in percent, as its handler says; 0 if it does not
-	Data        json.RawMessage // its own, or else its schedule's, or its job's; in lists nil if it is larger than 64 KiB
-	Message     string          // the error of a failed run, or what its handler says
-}
-
-// Ended tells whether this attempt has ended. Another one may follow: see Client.Wait and Client.Attempts.
-func (r RunInfo) Ended() bool { return r.State != Pending && r.State != Running }
-
-// JobFilter says which jobs Client.Jobs lists. The zero value is the first hundred.
-type JobFilter struct {
-	State JobState // empty: any
-	After string   // Page.Next of the part before
-	Limit int      // at most 1000; defaults to 100
-}
-
-// ScheduleFilter says which schedules Client.Schedules lists. The zero value is the hundred that fire next.
-type ScheduleFilter struct {
-	Job   string   // the name of a job; empty: any
-	State JobState // empty: any
-	Fires int      // how many fires to compute for each, at most 1000; defaults to none
-	After string   // Page.Next of the part before
-	Limit int      // at most 1000; defaults to 100
-}
-
-// RunFilter says which runs Client.Runs lists. The zero value is the hundred that were available last.
-type RunFilter struct {
-	Job        string   // the name of a job; empty: any
-	ScheduleID int64    // ScheduleInfo.ID; 0: any
-	Key        string   // that the program gave the run; needs Job
-	State      RunState // empty: any
-
-	// Since and Until bound the time from when on the runs could be claimed (AvailableAt), or with ScheduleID when they were due
-	// (FireTime). Since is included, Until is not. Zero for no bound.
-	Since, Until time.Time
-
-	After string // Page.Next of the part before
-	Limit int    // at most 1000; defaults to 100
-}
 
 // read reads with a query outside a transaction, or in the caller's.
 func (c *Client) read(ctx context.Context, doing string, fn func(on schema.On) error) error {
@@ -378,7 +214,7 @@ func scheduleInfo(e execute.Record, fires int) ScheduleInfo {
 	zone := e.Location()
 	s := ScheduleInfo{
 		ID: e.ID, JobID: e.JobID, Job: e.Job(), Name: orZero(e.Name), Schedule: e.Schedule, Zone: orZero(e.Zone), State: e.State,
-		Why: cmp.Or(orZero(e.Reason), e.Why), Misfire: e.Misfire, Start: e.Start.In(zone), End: e.End.In(zone), Count: -1, Fired: e.Fired,
+		Why: cmp.Or(orZero(e.Reason), e.Why), Misfire: e.Misfire, Start: e.Start.In(zone), End: e.End.In(zone), Count: Unlimited, Fired: e.Fired,
 		PrevFire: e.Prev.In(zone), NextFire: e.Next.In(zone), Fires: e.Fires(fires),
 		Data: asJSON(e.Data), Differs: e.Differs,
 	}
@@ -455,7 +291,7 @@ func runInfo(r run.Record) RunInfo {
 		Schedule: orZero(r.Schedule), Key: orZero(r.Key), State: r.State, Why: r.Why, Node: orZero(r.Node), Fence: r.Fence,
 		FireTime: r.Fire.In(zone), AvailableAt: r.AvailableAt.In(time.UTC), ClaimedAt: r.ClaimedAt.In(time.UTC),
 		StartedAt: r.StartedAt.In(time.UTC), FinishedAt: r.FinishedAt.In(time.UTC), RecoveryOf: orZero(r.Recovers), Cancelling: r.Cancelling,
-		Fires: r.Fires, LastFire: r.LastFire.In(zone), Progress: orZero(r.Progress), Data: asJSON(r.Data), Message: orZero(r.Message),
+		FireCount: r.Fires, LastFire: r.LastFire.In(zone), Progress: orZero(r.Progress), Data: asJSON(r.Data), Message: orZero(r.Message),
 	}
 }
 
@@ -473,30 +309,4 @@ func asJSON(text *string) json.RawMessage {
 		return nil
 	}
 	return json.RawMessage(*text)
-}
-
-// SwitchApp switches the app on or off. Off, its nodes start nothing new from the moment this takes effect, and running handlers
-// continue; on again, what was due in between is passed over. ErrNotFound says that no node of the app has ever joined.
-func (c *Client) SwitchApp(ctx context.Context, on bool) error {
-	return c.change(ctx, "switch app", func(tx *sqlx.Tx, _ time.Time) error {
-		_, err := app.NewStore(c.db, schema.Prefix(c.scheduler.cfg.Prefix), c.scheduler.cfg.App).Switch(ctx, tx, on)
-		return c.orNotFound(err, "no row, since none of its nodes has joined yet")
-	})
-}
-
-// SwitchNode switches a node of the app on or off, by its id, as SwitchApp does the app. Its process stays, and is still off when it
-// is started again. ErrNotFound says that there is no such node.
-func (c *Client) SwitchNode(ctx context.Context, nodeID string, on bool) error {
-	return c.change(ctx, "switch node", func(tx *sqlx.Tx, _ time.Time) error {
-		_, err := node.NewStore(c.db, schema.Prefix(c.scheduler.cfg.Prefix), c.scheduler.cfg.App).Switch(ctx, tx, nodeID, on)
-		return c.orNotFound(err, fmt.Sprintf("no node %q", nodeID))
-	})
-}
-
-// orNotFound is ErrNotFound for a row that is not there.
-func (c *Client) orNotFound(err error, what string) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		return fmt.Errorf("%w: app %q has %s", ErrNotFound, c.scheduler.cfg.App, what)
-	}
-	return err
 }

@@ -22,9 +22,6 @@ const (
 	handledAgain = time.Second // after which Wait asks again which classes have handlers
 )
 
-// ErrUnhandled is returned by Wait for a run that no live node can carry out, and says why.
-var ErrUnhandled = errors.New("no live node can carry out the run")
-
 var errInTx = errors.New("a transaction does not see what others do while it lasts: wait with the Scheduler")
 
 // pacer is the pace of looking.
@@ -54,7 +51,7 @@ func (p *pacer) next(ctx context.Context, came <-chan run.Result) (result run.Re
 // ends before the run, the error is the cause, and the RunInfo says how far the run has come.
 //
 // With HistoryFailed a run that succeeds is deleted: then the RunInfo is what was last seen of it, with its state set. With HistoryNone
-// it is so only if the run has ended in this process; if it has not, the error is ErrNotFound. Wait needs a Scheduler; on the Client of a
+// it is so only if the run ends in this process while Wait waits; else the error is ErrNotFound. Wait needs a Scheduler; on the Client of a
 // transaction it returns an error.
 func (c *Client) Wait(ctx context.Context, runID int64) (last RunInfo, err error) {
 	if c.tx != nil {
@@ -209,30 +206,6 @@ func (w *waiting) listen(runID int64) (came <-chan run.Result, leave func()) {
 		return nil, func() {}
 	}
 	return session.waiters.add(runID)
-}
-
-// Drain switches a node of the app off, by its id, and waits until nothing runs there any more. Runs without a row (HistoryNone) are not
-// seen. The node stays off; SwitchNode switches it on again. ErrNotFound says that there is no such node. If ctx ends first, the error is
-// its cause. On the Client of a transaction Drain returns an error.
-func (c *Client) Drain(ctx context.Context, nodeID string) error {
-	if c.tx != nil {
-		return fmt.Errorf("qrtz: drain node %q: %w", nodeID, errInTx)
-	}
-	if err := c.SwitchNode(ctx, nodeID, false); err != nil {
-		return err
-	}
-	return c.read(ctx, "drain", func(on schema.On) error {
-		var p pacer
-		for {
-			n, err := node.Find(ctx, on, c.scheduler.cfg.App, nodeID)
-			if err != nil || n.Running == 0 {
-				return err
-			}
-			if _, _, err := p.next(ctx, nil); err != nil {
-				return err
-			}
-		}
-	})
 }
 
 // waiters are those who wait for runs that may end in this process.

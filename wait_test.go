@@ -164,7 +164,7 @@ func TestWaitLooksLessAndLess(t *testing.T) {
 	c := newCluster(t)
 	db, err := sql.Open("mysql", c.dsn)
 	require.NoError(t, err)
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	db.SetMaxOpenConns(1) // whose statements are counted
 	s, err := qrtz.Open(db, qrtz.Config{App: "test"})
 	require.NoError(t, err)

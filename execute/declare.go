@@ -130,7 +130,7 @@ func (s DeclaredSchedule) validate() error {
 }
 
 // Declare is DeclareIn in a transaction of its own.
-func (s *Store) Declare(ctx context.Context, now time.Time, declarations []Declaration) (apart []Difference, err error) {
+func (s *Store) Declare(ctx context.Context, now time.Time, declarations []Declaration) (apart []Finding, err error) {
 	err = s.db.InTx(ctx, func(tx *sqlx.Tx) error {
 		apart, err = s.DeclareIn(ctx, tx, now, declarations)
 		return err
@@ -142,7 +142,7 @@ func (s *Store) Declare(ctx context.Context, now time.Time, declarations []Decla
 // program has not: that it leaves alone, and returns it. What is as declared stays untouched, an operator's PAUSED included. A
 // changed schedule fires from now on. A schedule that is no longer declared is COMPLETE. Schedules that were not declared but
 // added by SQL, or by Schedule, are left alone. After an error the transaction must be rolled back, to a savepoint at least.
-func (s *Store) DeclareIn(ctx context.Context, tx *sqlx.Tx, now time.Time, declarations []Declaration) (apart []Difference, err error) {
+func (s *Store) DeclareIn(ctx context.Context, tx *sqlx.Tx, now time.Time, declarations []Declaration) (apart []Finding, err error) {
 	for _, d := range declarations {
 		if err := d.Validate(); err != nil {
 			return nil, err
@@ -203,7 +203,7 @@ func (j declaredJob) declaration() Declaration {
 	return d
 }
 
-func (s *Store) declare(ctx context.Context, tx *sqlx.Tx, now time.Time, d Declaration) (apart []Difference, err error) {
+func (s *Store) declare(ctx context.Context, tx *sqlx.Tx, now time.Time, d Declaration) (apart []Finding, err error) {
 	if apart, err = s.rename(ctx, tx, d); err != nil {
 		return nil, err
 	}
@@ -335,7 +335,7 @@ func namesOf(rows []declaredRow) []string {
 }
 
 // declareSchedules makes of base what is declared now.
-func (s *Store) declareSchedules(ctx context.Context, tx *sqlx.Tx, now time.Time, jobID int64, d Declaration, stored []declaredRow, base *declared) (apart []Difference, err error) {
+func (s *Store) declareSchedules(ctx context.Context, tx *sqlx.Tx, now time.Time, jobID int64, d Declaration, stored []declaredRow, base *declared) (apart []Finding, err error) {
 	rows := map[string]declaredRow{}
 	for _, r := range stored {
 		rows[r.Name] = r
@@ -349,12 +349,12 @@ func (s *Store) declareSchedules(ctx context.Context, tx *sqlx.Tx, now time.Time
 		ours[schedule.Name] = fieldsOf(schedule.columns())
 		delete(base.Retired, schedule.Name)
 		row, exists := rows[schedule.Name]
-		var changed []Difference
+		var changed []Finding
 		switch {
 		case exists:
 			changed, err = s.changeSchedule(ctx, tx, now, row, schedule, was, d.Reset)
 		case known && ours[schedule.Name].unchanged(was) && !d.Reset:
-			changed = []Difference{{}} // an operator has deleted it
+			changed = []Finding{{}} // an operator has deleted it
 		default:
 			err = s.addSchedule(ctx, tx, now, jobID, schedule)
 		}
@@ -422,7 +422,7 @@ const changeScheduleSQL = `UPDATE QRTZ_EXECUTE SET %s WHERE ID = ?`
 
 // changeSchedule changes a stored schedule. base is what was declared of it last. Only another rule, or another start, count or
 // end, makes for another next fire.
-func (s *Store) changeSchedule(ctx context.Context, tx *sqlx.Tx, now time.Time, old declaredRow, d DeclaredSchedule, base fields, reset bool) ([]Difference, error) {
+func (s *Store) changeSchedule(ctx context.Context, tx *sqlx.Tx, now time.Time, old declaredRow, d DeclaredSchedule, base fields, reset bool) ([]Finding, error) {
 	m, result := mergeSchedule(&s.schedules, base, d, old.schedule(), reset)
 	columns, was := m.write, old.spec()
 	retired := old.State == Complete && old.Reason.String == noLongerDeclared

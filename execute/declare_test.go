@@ -29,7 +29,7 @@ func declaration(name string, schedules ...string) Declaration {
 }
 
 // declare returns what an operator has changed.
-func (f *tables) declare(now time.Time, declarations []Declaration) []Difference {
+func (f *tables) declare(now time.Time, declarations []Declaration) []Finding {
 	f.T.Helper()
 	apart, err := f.store.Declare(f.T.Context(), now, declarations)
 	require.NoError(f.T, err)

@@ -164,8 +164,8 @@ func (d *DeclaredSchedule) take(from DeclaredSchedule, column string) {
 	}
 }
 
-// Difference is a column in which a stored row differs from what the program declares.
-type Difference struct {
+// Finding is what Declare found different from what the program declares.
+type Finding struct {
 	Job, Schedule string // Schedule is empty for a column of the job's own, and for the schedule without a name
 
 	// Column is empty if the schedule was deleted.
@@ -179,7 +179,7 @@ type Difference struct {
 	Written bool
 }
 
-func (d Difference) String() string {
+func (d Finding) String() string {
 	what := fmt.Sprintf("job %q", d.Job)
 	if d.Schedule != "" {
 		what += fmt.Sprintf(", schedule %q", d.Schedule)
@@ -199,7 +199,7 @@ func (d Difference) String() string {
 // merged is what becomes of a row.
 type merged struct {
 	write []column
-	apart []Difference // what an operator has changed
+	apart []Finding // what an operator has changed
 }
 
 func (m merged) writes(columns []string) bool {
@@ -221,7 +221,7 @@ func merge(base fields, ours, theirs []column, reset bool, forced ...string) (m 
 		}
 		defaulted := our.name == startColumn && was == "" // what is stored was the time of the first declaration
 		if known && was != stored && !defaulted && !reset {
-			m.apart = append(m.apart, Difference{Column: our.name, Declared: declared, Stored: stored, Written: write})
+			m.apart = append(m.apart, Finding{Column: our.name, Declared: declared, Stored: stored, Written: write})
 		}
 	}
 	return m

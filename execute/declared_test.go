@@ -10,7 +10,7 @@ import (
 )
 
 // says is what is said of what an operator has changed.
-func says(apart []Difference) []string {
+func says(apart []Finding) []string {
 	lines := []string{}
 	for _, d := range apart {
 		lines = append(lines, d.String())

@@ -16,29 +16,29 @@ import (
 
 // JobRecord is a row of QRTZ_JOB as it is listed, and what is known of its schedules.
 type JobRecord struct {
-	ID          int64       `db:"ID" json:"id"`
-	App         string      `db:"APPLICATION" json:"app"`
-	Name        *string     `db:"NAME" json:"name"`
-	Class       string      `db:"JOB_CLASS" json:"class"`
-	State       State       `db:"STATE" json:"state"`
-	Why         string      `db:"-" json:"why,omitempty"` // its runs cannot run by themselves
-	Data        *string     `db:"JOB_DATA" json:"data"`   // nil if it is larger than 64 KiB
-	Description *string     `db:"JOB_DESCRIPTION" json:"description"`
-	Recovery    bool        `db:"RECOVERY" json:"recovery"`
-	Overlap     string      `db:"OVERLAP" json:"overlap"`
-	QueueLimit  int         `db:"QUEUE_LIMIT" json:"queue_limit"`
-	Timeout     int64       `db:"RUN_TIMEOUT" json:"timeout_ms"`
-	Attempts    int         `db:"ATTEMPTS" json:"attempts"`
-	Backoff     int64       `db:"BACKOFF" json:"backoff_ms"`
-	MaxBackoff  int64       `db:"MAX_BACKOFF" json:"max_backoff_ms"`
-	History     string      `db:"HISTORY" json:"history"`
-	KeepFor     int64       `db:"KEEP_FOR" json:"keep_for_ms"`
-	KeepRuns    int         `db:"KEEP_RUNS" json:"keep_runs"`
-	MaxRunning  int         `db:"MAX_RUNNING" json:"max_running"`
-	Priority    int         `db:"PRIORITY" json:"priority"`
-	Executes    int         `db:"EXECUTES" json:"executes"` // counted up to MaxCount
-	Next        schema.Time `db:"NEXT" json:"next_fire"`    // of its active executes; none if there are more than MaxCount
-	Differs     []Differs   `db:"-" json:"differs,omitempty"`
+	ID          int64        `db:"ID" json:"id"`
+	App         string       `db:"APPLICATION" json:"app"`
+	Name        *string      `db:"NAME" json:"name"`
+	Class       string       `db:"JOB_CLASS" json:"class"`
+	State       State        `db:"STATE" json:"state"`
+	Why         string       `db:"-" json:"why,omitempty"` // its runs cannot run by themselves
+	Data        *string      `db:"JOB_DATA" json:"data"`   // nil if it is larger than 64 KiB
+	Description *string      `db:"JOB_DESCRIPTION" json:"description"`
+	Recovery    bool         `db:"RECOVERY" json:"recovery"`
+	Overlap     string       `db:"OVERLAP" json:"overlap"`
+	QueueLimit  int          `db:"QUEUE_LIMIT" json:"queue_limit"`
+	Timeout     int64        `db:"RUN_TIMEOUT" json:"timeout_ms"`
+	Attempts    int          `db:"ATTEMPTS" json:"attempts"`
+	Backoff     int64        `db:"BACKOFF" json:"backoff_ms"`
+	MaxBackoff  int64        `db:"MAX_BACKOFF" json:"max_backoff_ms"`
+	History     string       `db:"HISTORY" json:"history"`
+	KeepFor     int64        `db:"KEEP_FOR" json:"keep_for_ms"`
+	KeepRuns    int          `db:"KEEP_RUNS" json:"keep_runs"`
+	MaxRunning  int          `db:"MAX_RUNNING" json:"max_running"`
+	Priority    int          `db:"PRIORITY" json:"priority"`
+	Executes    int          `db:"EXECUTES" json:"executes"` // counted up to MaxCount
+	Next        schema.Time  `db:"NEXT" json:"next_fire"`    // of its active executes; none if there are more than MaxCount
+	Differs     []Difference `db:"-" json:"differs,omitempty"`
 
 	DataText     sql.NullString `db:"DATA_TEXT" json:"-"` // as DECLARED has it
 	DeclaredText sql.NullString `db:"DECLARED_JOB" json:"-"`

@@ -16,27 +16,27 @@ import (
 
 // Record is a row of QRTZ_EXECUTE as it is listed.
 type Record struct {
-	ID       int64       `db:"ID" json:"id"`
-	App      string      `db:"-" json:"app"` // its own, or else that of its job; empty if it has neither
-	JobID    int64       `db:"JOB_ID" json:"job_id"`
-	JobName  *string     `db:"JOB_NAME" json:"job"`
-	Class    *string     `db:"JOB_CLASS" json:"class"` // nil if there is no such job
-	Name     *string     `db:"NAME" json:"name"`
-	Type     string      `db:"JOB_TYPE" json:"type"`
-	Schedule string      `db:"SCHEDULE" json:"schedule"`
-	Zone     *string     `db:"ZONE_ID" json:"zone"`
-	Count    *int64      `db:"REPEAT_COUNT" json:"count"`
-	Fired    int64       `db:"FIRED" json:"fired"`
-	State    State       `db:"STATE" json:"state"`
-	Reason   *string     `db:"STATE_REASON" json:"reason"`
-	Why      string      `db:"-" json:"why,omitempty"` // it cannot run by itself
-	Misfire  Misfire     `db:"MISFIRE" json:"misfire"`
-	Prev     schema.Time `db:"PREV_FIRE_TIME" json:"prev_fire"`
-	Next     schema.Time `db:"NEXT_FIRE_TIME" json:"next_fire"`
-	Start    schema.Time `db:"START_TIME" json:"start"`
-	End      schema.Time `db:"END_TIME" json:"end"`
-	Data     *string     `db:"JOB_DATA" json:"data,omitempty"` // in place of the job's
-	Differs  []Differs   `db:"-" json:"differs,omitempty"`
+	ID       int64        `db:"ID" json:"id"`
+	App      string       `db:"-" json:"app"` // its own, or else that of its job; empty if it has neither
+	JobID    int64        `db:"JOB_ID" json:"job_id"`
+	JobName  *string      `db:"JOB_NAME" json:"job"`
+	Class    *string      `db:"JOB_CLASS" json:"class"` // nil if there is no such job
+	Name     *string      `db:"NAME" json:"name"`
+	Type     string       `db:"JOB_TYPE" json:"type"`
+	Schedule string       `db:"SCHEDULE" json:"schedule"`
+	Zone     *string      `db:"ZONE_ID" json:"zone"`
+	Count    *int64       `db:"REPEAT_COUNT" json:"count"`
+	Fired    int64        `db:"FIRED" json:"fired"`
+	State    State        `db:"STATE" json:"state"`
+	Reason   *string      `db:"STATE_REASON" json:"reason"`
+	Why      string       `db:"-" json:"why,omitempty"` // it cannot run by itself
+	Misfire  Misfire      `db:"MISFIRE" json:"misfire"`
+	Prev     schema.Time  `db:"PREV_FIRE_TIME" json:"prev_fire"`
+	Next     schema.Time  `db:"NEXT_FIRE_TIME" json:"next_fire"`
+	Start    schema.Time  `db:"START_TIME" json:"start"`
+	End      schema.Time  `db:"END_TIME" json:"end"`
+	Data     *string      `db:"JOB_DATA" json:"data,omitempty"` // in place of the job's
+	Differs  []Difference `db:"-" json:"differs,omitempty"`
 
 	Cron    sql.NullString `db:"CRON" json:"-"`
 	Every   sql.NullInt64  `db:"REPEAT_INTERVAL" json:"-"`

@@ -24,7 +24,7 @@ func (s *Store) jobFormerly(ctx context.Context, tx *sqlx.Tx, name string) (id i
 }
 
 // rename gives the job its declared name that has a former one. If there are jobs of both names, the former one is retired.
-func (s *Store) rename(ctx context.Context, tx *sqlx.Tx, d Declaration) (apart []Difference, err error) {
+func (s *Store) rename(ctx context.Context, tx *sqlx.Tx, d Declaration) (apart []Finding, err error) {
 	if len(d.Was) == 0 {
 		return nil, nil
 	}
@@ -47,7 +47,7 @@ func (s *Store) rename(ctx context.Context, tx *sqlx.Tx, d Declaration) (apart [
 			found = true
 			err = s.setName(ctx, tx, former, d.Name)
 		} else if retired, e := s.retireJob(ctx, tx, former); retired {
-			apart, err = append(apart, Difference{Former: name}), e
+			apart, err = append(apart, Finding{Former: name}), e
 		}
 		if err != nil {
 			return nil, err

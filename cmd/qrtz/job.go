@@ -139,7 +139,7 @@ func showJob(out io.Writer, j execute.JobRecord, executes []execute.Record, runs
 }
 
 // differs names the columns that an operator has changed since the program declared them.
-func differs(all []execute.Differs) string {
+func differs(all []execute.Difference) string {
 	names := make([]string, len(all))
 	for i, d := range all {
 		names[i] = d.Column
@@ -148,7 +148,7 @@ func differs(all []execute.Differs) string {
 }
 
 // differences say of each what is stored, and what is declared.
-func differences(all []execute.Differs) []fact {
+func differences(all []execute.Difference) []fact {
 	facts := make([]fact, len(all))
 	for i, d := range all {
 		says := d.String()

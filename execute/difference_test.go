@@ -17,7 +17,7 @@ func TestTheListsSayWhatDiffersFromWhatIsDeclared(t *testing.T) {
 	f := newTables(t)
 	on := schema.Tables{DB: f.DB, Prefix: schema.DefaultPrefix}.On(f.DB)
 	handled := node.NewHandled(on, time.Minute)
-	job := func() []Differs {
+	job := func() []Difference {
 		id := f.Count(`SELECT ID FROM QRTZ_JOB WHERE NAME = 'j'`)
 		one, err := FindJob(t.Context(), on, handled, "a", id)
 		require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestTheListsSayWhatDiffersFromWhatIsDeclared(t *testing.T) {
 		require.Equal(t, strings.Join(names, ", "), f.Text(`SELECT COALESCE(DIFFERS, '') FROM QRTZ_V_JOB WHERE ID = ?`, id), "the view says the same")
 		return one.Differs
 	}
-	schedule := func(name string) []Differs {
+	schedule := func(name string) []Difference {
 		all, err := List(t.Context(), on, handled, Filter{App: "a", Limit: 10})
 		require.NoError(t, err)
 		return all.Rows[slices.IndexFunc(all.Rows, func(e Record) bool { return *e.Name == name })].Differs
@@ -60,7 +60,7 @@ func TestTheListsSayWhatDiffersFromWhatIsDeclared(t *testing.T) {
 	}
 	f.Exec(`UPDATE QRTZ_EXECUTE SET JOB_DATA = NULL WHERE NAME = 'x'`)
 	f.Exec(`UPDATE QRTZ_EXECUTE SET CRON = '0 0 3 * * ?', END_TIME = -1 WHERE NAME = ?`, nasty)
-	require.Equal(t, []Differs{{Column: "JOB_DATA", Declared: `{"n":1}`}}, schedule("x"))
+	require.Equal(t, []Difference{{Column: "JOB_DATA", Declared: `{"n":1}`}}, schedule("x"))
 	require.Equal(t, `[CRON is "0 0 3 * * ?", declared "0 0 2 * * ?" END_TIME is "-1", declared "1907545600000"]`, fmt.Sprint(schedule(nasty)))
 	f.Exec(`UPDATE QRTZ_JOB SET JOB_DATA = ?, ATTEMPTS = 9 WHERE NAME = 'j'`, strings.Repeat("x", 300))
 	f.Exec(`DELETE FROM QRTZ_EXECUTE WHERE NAME = 'x'`)

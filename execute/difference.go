@@ -11,15 +11,15 @@ import (
 	"github.com/qrtz-go/qrtz/schema"
 )
 
-// Differs is a column of a listed job or execute that does not say what the program declares: an operator has changed it.
-type Differs struct {
+// Difference is a column of a listed job or execute that does not say what the program declares: an operator has changed it.
+type Difference struct {
 	Column   string `json:"column"` // empty for a schedule that is declared and was deleted
 	Declared string `json:"declared"`
 	Stored   string `json:"stored"`
 	Schedule string `json:"schedule,omitempty"` // that was deleted
 }
 
-func (d Differs) String() string {
+func (d Difference) String() string {
 	if d.Column == "" {
 		return fmt.Sprintf("schedule %q is declared, and deleted", d.Schedule)
 	}
@@ -27,14 +27,14 @@ func (d Differs) String() string {
 }
 
 // differs compares what was declared last with what is stored.
-func (f fields) differs(stored fields) (all []Differs) {
+func (f fields) differs(stored fields) (all []Difference) {
 	for name, value := range f {
 		now, known := stored[name]
 		if known && now != value && (name != startColumn || value != "") {
-			all = append(all, Differs{Column: name, Declared: value, Stored: now})
+			all = append(all, Difference{Column: name, Declared: value, Stored: now})
 		}
 	}
-	slices.SortFunc(all, func(a, b Differs) int { return cmp.Compare(a.Column, b.Column) })
+	slices.SortFunc(all, func(a, b Difference) int { return cmp.Compare(a.Column, b.Column) })
 	return all
 }
 
@@ -129,7 +129,7 @@ func addDeleted(ctx context.Context, on schema.On, jobs []JobRecord) error {
 }
 
 // deletedSchedules are the schedules that a job is declared with and does not have.
-func deletedSchedules(ctx context.Context, on schema.On, jobID int64) (all []Differs, err error) {
+func deletedSchedules(ctx context.Context, on schema.On, jobID int64) (all []Difference, err error) {
 	var read []struct {
 		ID       int64          `db:"ID"`
 		Declared sql.NullString `db:"DECLARED"`
@@ -149,7 +149,7 @@ func deletedSchedules(ctx context.Context, on schema.On, jobID int64) (all []Dif
 		delete(schedules, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(schedules)) {
-		all = append(all, Differs{Schedule: name})
+		all = append(all, Difference{Schedule: name})
 	}
 	return all, nil
 }
