@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -73,11 +74,21 @@ func (r *enqueueing) keyed(key string, once bool) {
 	r.Key, r.Once, r.Keyed = key, once, true
 }
 
-// WithAttempts is how often the run is tried at most when it fails, from 1, in place of Options.Attempts.
-func WithAttempts(n int) EnqueueOption { return func(r *enqueueing) { r.Attempts = &n } }
+// WithAttempts is how often the run is tried at most when it fails, from 1, or Unlimited, in place of Options.Attempts.
+func WithAttempts(n int) EnqueueOption {
+	if n == Unlimited {
+		n = math.MaxInt32
+	}
+	return func(r *enqueueing) { r.Attempts = &n }
+}
 
-// WithTimeout is how long an attempt may take, in whole milliseconds, in place of Options.Timeout; 0 for no limit.
-func WithTimeout(d time.Duration) EnqueueOption { return func(r *enqueueing) { r.Timeout = &d } }
+// WithTimeout is how long an attempt may take, in whole milliseconds, in place of Options.Timeout. Forever, or 0, is no limit.
+func WithTimeout(d time.Duration) EnqueueOption {
+	if d == Forever {
+		d = 0
+	}
+	return func(r *enqueueing) { r.Timeout = &d }
+}
 
 // WithPriority is the run's priority, in place of Options.Priority.
 func WithPriority(p Priority) EnqueueOption { return func(r *enqueueing) { r.Priority = &p } }

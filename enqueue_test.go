@@ -35,6 +35,11 @@ func TestARunHasOptionsOfItsOwn(t *testing.T) {
 	require.Equal(t, []int{1, 2}, []int{<-attempts, <-attempts})
 	c.eventually("both have timed out", 5*time.Second, func() bool { return c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'FAILED'`) == 2 })
 	require.Equal(t, 2, c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE COALESCE(ORIGIN, ID) = ? AND FIRE_TIME = ? AND PRIORITY = 1`, id, at.UnixMilli()))
+
+	later := qrtz.StartAt(time.Now().Add(time.Hour))
+	id, err = s.Enqueue(t.Context(), "slow", nil, later, qrtz.WithTimeout(qrtz.Forever), qrtz.WithAttempts(qrtz.Unlimited))
+	require.NoError(t, err)
+	require.Equal(t, 1, c.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE ID = ? AND RUN_TIMEOUT = 0 AND ATTEMPTS = 2147483647`, id))
 }
 
 func TestWhatCannotBeEnqueuedIsRefused(t *testing.T) {

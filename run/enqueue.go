@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -51,7 +52,7 @@ func (n New) Validate() error {
 		refuse(*n.Timeout < 0 || fromColumn(n.Timeout.Milliseconds()) != *n.Timeout, "timeout %s: want whole milliseconds, from 0 to 100 years", *n.Timeout)
 	}
 	if n.Attempts != nil {
-		refuse(*n.Attempts < 1 || *n.Attempts > maxAttempt, "attempts %d: want at least 1 and at most %d", *n.Attempts, maxAttempt)
+		refuse(*n.Attempts < 1 || *n.Attempts > math.MaxInt32, "attempts %d: want at least 1 and at most %d", *n.Attempts, math.MaxInt32)
 	}
 	if n.Priority != nil {
 		refuse(*n.Priority < PriorityLow || *n.Priority > PriorityHigh, "priority %d: want PriorityLow, PriorityNormal or PriorityHigh", *n.Priority)
