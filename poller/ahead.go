@@ -10,7 +10,8 @@ import (
 const (
 	fewAhead  = 8                      // runs for which it is not worthwhile to claim ahead
 	mostAhead = maxBatch               // runs that wait for slots
-	aheadFor  = 250 * time.Millisecond // how long a run waits for a slot before it is handed back
+	aheadFor  = 250 * time.Millisecond // after which the runs of a class are handed back if none of them has been started
+	aheadMost = time.Second            // and if one of them has waited for so long
 	aheadOver = 2                      // claims that take as long as the last ones: for so long the runs ahead should last
 )
 
@@ -24,16 +25,31 @@ type ahead struct {
 
 	mu      sync.Mutex
 	stopped bool
-	waiting map[string][]run.Run // by class
+	waiting map[string]*waiting // by class; none is empty
 	count   int
-	since   time.Time      // when the oldest of them was claimed, or a run of them was last started
 	half    int            // of how many there were after the last claim
 	ended   map[string]int // runs of each class, since the last claim
 	counted time.Time      // since when they are counted
 }
 
+// waiting are the runs of one class, in the order in which they were claimed.
+type waiting struct {
+	runs    []run.Run
+	claimed []time.Time
+	since   time.Time // when the first of them came, or one was last started
+}
+
+// until is when they have waited for too long.
+func (w *waiting) until() time.Time {
+	started, oldest := w.since.Add(aheadFor), w.claimed[0].Add(aheadMost)
+	if oldest.Before(started) {
+		return oldest
+	}
+	return started
+}
+
 func newAhead(now func() time.Time, few func(), yield func() bool) *ahead {
-	return &ahead{now: now, few: few, yield: yield, waiting: map[string][]run.Run{}, ended: map[string]int{}}
+	return &ahead{now: now, few: few, yield: yield, waiting: map[string]*waiting{}, ended: map[string]int{}}
 }
 
 // carryOut carries out a run, and in the same slot what waits for one. It calls further before each of these.
@@ -58,7 +74,7 @@ func (a *ahead) next(class string) (r run.Run, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended[class]++
-	if len(a.waiting[class]) == 0 || a.stopped || a.yield() {
+	if a.waiting[class] == nil || a.stopped || a.yield() {
 		return r, false
 	}
 	r = a.pop(class)
@@ -69,12 +85,12 @@ func (a *ahead) next(class string) (r run.Run, ok bool) {
 }
 
 func (a *ahead) pop(class string) run.Run {
-	r := a.waiting[class][0]
-	a.waiting[class] = a.waiting[class][1:]
-	if a.count--; len(a.waiting[class]) == 0 {
+	w := a.waiting[class]
+	r := w.runs[0]
+	w.runs, w.claimed, w.since = w.runs[1:], w.claimed[1:], time.Now()
+	if a.count--; len(w.runs) == 0 {
 		delete(a.waiting, class)
 	}
-	a.since = time.Now()
 	return r
 }
 
@@ -89,7 +105,11 @@ func (a *ahead) room(claim time.Duration) map[string]int {
 		if past := now.Sub(a.counted); past > 0 {
 			n = int(int64(n) * int64(aheadOver*claim) / int64(past))
 		}
-		if n = min(n, mostAhead-a.count) - len(a.waiting[class]); n >= fewAhead {
+		n = min(n, mostAhead-a.count)
+		if w := a.waiting[class]; w != nil {
+			n -= len(w.runs)
+		}
+		if n >= fewAhead {
 			rooms[class] = n
 		}
 	}
@@ -108,11 +128,14 @@ func (a *ahead) recount() {
 func (a *ahead) add(runs []run.Run) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.count == 0 {
-		a.since = time.Now()
-	}
+	now := time.Now()
 	for _, r := range runs {
-		a.waiting[r.Class] = append(a.waiting[r.Class], r)
+		w := a.waiting[r.Class]
+		if w == nil {
+			w = &waiting{since: now}
+			a.waiting[r.Class] = w
+		}
+		w.runs, w.claimed = append(w.runs, r), append(w.claimed, now)
 	}
 	a.count += len(runs)
 	a.half = a.count / 2
@@ -123,29 +146,41 @@ func (a *ahead) take(reserve func(class string) bool) (runs []run.Run) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for class := range a.waiting {
-		for len(a.waiting[class]) > 0 && reserve(class) {
+		for a.waiting[class] != nil && reserve(class) {
 			runs = append(runs, a.pop(class))
 		}
 	}
 	return runs
 }
 
-// overdue takes out all of them if none has been started for too long, and says when that will be so otherwise.
-func (a *ahead) overdue(now time.Time) (runs []run.Run, at time.Time) {
+// overdue takes out those of the classes that have waited for too long.
+func (a *ahead) overdue(now time.Time) (runs []run.Run) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.count == 0 {
-		return nil, time.Time{}
+	for class, w := range a.waiting {
+		if w.until().After(now) {
+			continue
+		}
+		runs = append(runs, w.runs...)
+		a.count -= len(w.runs)
+		delete(a.waiting, class)
 	}
-	if at = a.since.Add(aheadFor); at.After(now) {
-		return nil, at
+	return runs
+}
+
+// until is when the first of them will have waited for too long; zero if there are none.
+func (a *ahead) until() (at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, w := range a.waiting {
+		at = sooner(at, w.until())
 	}
-	return a.all(), time.Time{}
+	return at
 }
 
 func (a *ahead) all() (runs []run.Run) {
-	for _, some := range a.waiting {
-		runs = append(runs, some...)
+	for _, w := range a.waiting {
+		runs = append(runs, w.runs...)
 	}
 	clear(a.waiting)
 	a.count = 0

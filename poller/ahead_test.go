@@ -94,6 +94,39 @@ func TestARunAheadIsNeverEarly(t *testing.T) {
 	})
 }
 
+// Runs of one class that start do not keep those of another waiting, nor does one that starts now and then.
+func TestRunsAheadWaitByThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAhead(time.Now, func() {}, func() bool { return false })
+		now := time.Now()
+		for id := range int64(20) {
+			a.add([]run.Run{{ID: id, Class: "tick"}, {ID: 100 + id, Class: "mail"}})
+		}
+		handed := map[string]time.Duration{}
+		for range 15 {
+			time.Sleep(100 * time.Millisecond)
+			_, _ = a.next("tick")
+			runs := a.overdue(time.Now())
+			for _, r := range runs {
+				handed[r.Class] = time.Since(now)
+			}
+			require.Equal(t, a.waits() == 0, a.until().IsZero())
+		}
+		require.Equal(t, map[string]time.Duration{"mail": 300 * time.Millisecond, "tick": time.Second}, handed)
+	})
+}
+
+// Runs that are found to have waited for too long only when the loop is about to rest, after a slow look, are not forgotten.
+func TestRunsAheadAreHandedBackAfterASlowLook(t *testing.T) {
+	benched(t, 8, func(b *bench, _ time.Time) {
+		l := &pendingLoop{Poller: b.Poller}
+		b.ahead.add([]run.Run{{ID: 1, Class: "tick"}})
+		rest(aheadFor)
+		require.Zero(b.t, l.untilOverdue())
+		require.Equal(b.t, 1, b.ahead.waits())
+	})
+}
+
 // When fires want a slot, a slot does not continue with what is ahead.
 func TestFiresGoBeforeRunsAhead(t *testing.T) {
 	a := newAhead(time.Now, func() {}, func() bool { return true })

@@ -215,7 +215,7 @@ func (l *pendingLoop) step(ctx context.Context) (time.Duration, error) {
 // each class may be claimed ahead of their slots.
 func (l *pendingLoop) aheadRooms() map[string]int {
 	l.launcher.launch(l.ahead.take(func(class string) bool { return l.pool.ReserveFor(class, 1) == 1 }))
-	overdue, _ := l.ahead.overdue(time.Now())
+	overdue := l.ahead.overdue(time.Now())
 	for _, r := range overdue {
 		l.doubts.unstarted(r)
 	}
@@ -236,7 +236,7 @@ func sum(rooms map[string]int) (n int) {
 }
 
 func (l *pendingLoop) untilOverdue() time.Duration {
-	if _, at := l.ahead.overdue(time.Now()); !at.IsZero() {
+	if at := l.ahead.until(); !at.IsZero() {
 		return max(0, time.Until(at))
 	}
 	return idle
