@@ -94,8 +94,8 @@ type tally struct {
 }
 
 const (
-	reportPage = 100             // orders that a report counts at a time
-	underWay   = 5 * time.Second // how long the transaction of an order may take: what is younger is for the next report
+	reportPage = 100              // orders that a report counts at a time
+	underWay   = 10 * time.Second // how long the transaction of an order may take: what is younger is for the next report
 )
 
 // report counts the orders since the last report. It saves how far it has come after each page: an attempt after an interruption or a
