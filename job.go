@@ -71,7 +71,7 @@ type Options struct {
 	Backoff, MaxBackoff time.Duration
 
 	// History is which finished runs stay on record: HistoryAll (the default), HistoryFailed, or HistoryNone, with which
-	// runs write no row at all unless Recovery, Overlap or Attempts need one while they go.
+	// runs write no row at all unless Recovery, Overlap, MaxRunning or Attempts need one while they go. What is enqueued has a row until it has ended.
 	History History
 
 	// KeepFor is how long finished runs are kept, 30 days by default, or Forever. KeepRuns is how many of a job's, the latest; any

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 
 	"github.com/qrtz-go/qrtz/app"
 	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/internal/text"
 	"github.com/qrtz-go/qrtz/node"
 	"github.com/qrtz-go/qrtz/run"
 	"github.com/qrtz-go/qrtz/schema"
@@ -130,6 +132,9 @@ func (c *Client) Jobs(ctx context.Context, f JobFilter) (page Page[JobInfo], err
 		if err != nil {
 			return err
 		}
+		if err := knownState(f.State, execute.States); err != nil {
+			return err
+		}
 		part, err := execute.ListJobs(ctx, on, c.handled(on), execute.JobFilter{App: c.scheduler.cfg.App, State: f.State, After: after, Limit: limit})
 		page = asPage(part, jobInfo)
 		return err
@@ -188,6 +193,9 @@ func (c *Client) Schedules(ctx context.Context, f ScheduleFilter) (page Page[Sch
 		if err != nil {
 			return err
 		}
+		if err := knownState(f.State, execute.States); err != nil {
+			return err
+		}
 		if f.Fires < 0 || f.Fires > maxFires {
 			return fmt.Errorf("Fires (%d) must be 0 to %d", f.Fires, maxFires) //nolint:staticcheck // the name of a field
 		}
@@ -200,6 +208,14 @@ func (c *Client) Schedules(ctx context.Context, f ScheduleFilter) (page Page[Sch
 		return err
 	})
 	return page, err
+}
+
+// knownState refuses the state of a filter that nothing is ever in.
+func knownState[S ~string](state S, all []S) error {
+	if state == "" || slices.Contains(all, state) {
+		return nil
+	}
+	return fmt.Errorf("State (%q): want one of %s, or none for any", state, text.List(all)) //nolint:staticcheck // the name of a field
 }
 
 // jobID is the id of a job by its name; 0 for no name.
@@ -230,6 +246,9 @@ func (c *Client) Runs(ctx context.Context, f RunFilter) (page Page[RunInfo], err
 	err = c.read(ctx, "list runs", func(on schema.On) error {
 		limit, after, err := pageOf(f.Limit, f.After)
 		if err != nil {
+			return err
+		}
+		if err := knownState(f.State, run.States); err != nil {
 			return err
 		}
 		if f.Key != "" && (f.Job == "" || f.ScheduleID != 0) {

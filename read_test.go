@@ -190,6 +190,16 @@ func TestTheCallersTransactionReadsWhatItWrote(t *testing.T) {
 	require.NoError(t, tx.Rollback())
 }
 
+func TestAStateThatNothingIsInIsNoFilter(t *testing.T) {
+	s := newCluster(t).client()
+	_, err := s.Runs(t.Context(), qrtz.RunFilter{State: "failed"})
+	require.ErrorContains(t, err, `qrtz: list runs: State ("failed"): want one of PENDING, RUNNING, SUCCEEDED`)
+	_, err = s.Jobs(t.Context(), qrtz.JobFilter{State: "RUNNING"})
+	require.ErrorContains(t, err, `want one of INIT, EXECUTING`)
+	_, err = s.Schedules(t.Context(), qrtz.ScheduleFilter{State: "RUNNING"})
+	require.ErrorContains(t, err, `want one of INIT, EXECUTING`)
+}
+
 func TestSwitchesAreThrown(t *testing.T) {
 	c := newCluster(t)
 	causes := make(chan error, 1)

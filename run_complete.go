@@ -18,7 +18,7 @@ var errNotCommitted = errors.New("CompleteIn was called, but its transaction did
 
 var (
 	errNotRunning = errors.New("its handler has returned")
-	errNoRow      = errors.New("it has no row in QRTZ_RUN, since its job has HistoryNone and neither Recovery nor Overlap nor Attempts")
+	errNoRow      = errors.New("it has no row in QRTZ_RUN, since its job has HistoryNone and neither Recovery nor Overlap nor MaxRunning nor Attempts")
 	errNoTx       = errors.New("it needs a transaction")
 	errNoRun      = errors.New("it is not a run that a scheduler carries out")
 )
