@@ -1,5 +1,5 @@
 // Package qrtz is clustered job scheduling for Go services that run on MySQL or MariaDB. Several processes share
-// one database and nothing else; every fire of every schedule is run by exactly one of them, on time, and the
+// one database and nothing else; whenever a job is due, one of them starts it, on time, and never two; the
 // rest does what one that dies leaves undone.
 //
 // # A program

@@ -12,10 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The code of docs/embedding.md is that of the Example tests, line by line.
-func TestTheCodeOfThePageOnEmbeddingCompiles(t *testing.T) {
-	page, err := os.ReadFile("docs/embedding.md")
+// The Go code of the pages is that of the Example tests, line by line. That of the README is examples/hello, which has a test of its own.
+func TestTheCodeOfThePagesCompiles(t *testing.T) {
+	var page strings.Builder
+	pages, err := filepath.Glob("docs/*.md")
 	require.NoError(t, err)
+	for _, name := range append(pages, "UPGRADING.md") {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		page.Write(text)
+	}
 	var examples strings.Builder
 	for _, pattern := range []string{"*_test.go", "qrtztest/*_test.go"} {
 		files, err := filepath.Glob(pattern)
@@ -26,8 +32,8 @@ func TestTheCodeOfThePageOnEmbeddingCompiles(t *testing.T) {
 			examples.Write(code)
 		}
 	}
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	require.Greater(t, len(blocks), 8)
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(page.String(), -1)
+	require.Greater(t, len(blocks), 20)
 	for _, block := range blocks {
 		if strings.HasPrefix(block[1], "var ") || strings.HasPrefix(block[1], "func ") {
 			require.Contains(t, examples.String(), block[1])

@@ -152,7 +152,7 @@ func ExampleScheduler_In() {
 	must(err)
 	runID, err := s.In(tx).Enqueue(ctx, "invoice", invoice{"Ada"})
 	must(err)
-	must(tx.Commit()) // now it is there, and runs within a second
+	must(tx.Commit()) // now it is there, and starts as soon as a worker is free
 	log.Printf("run %d", runID)
 }
 
