@@ -22,9 +22,12 @@
 //   - [Run] is what a handler learns of the run it carries out, and what it can say of it. [NoRetry] and [RetryAfter] wrap its error.
 //     [ErrTimedOut], [ErrCancelled], [ErrDrained] and [ErrFenced] are causes with which its context ends ([context.Cause]).
 //   - [TypedJob] is a job whose data has a type, so that the compiler checks what enqueues it and what handles it.
-//   - [Client] is what a Scheduler does with what is stored, whether it runs or not: declare, schedule, enqueue, pause, resume, delete,
-//     cancel, retry, wait; and read, as [AppInfo], [NodeInfo], [JobInfo], [ScheduleInfo] and [RunInfo]. [Scheduler.In] does it in a transaction
-//     of yours.
+//   - [Client] is what a Scheduler does with what is stored, whether it runs or not: declare, retire, schedule, enqueue, pause, resume,
+//     delete, cancel, retry, switch, wait. [Scheduler.In] does it in a transaction of yours.
+//   - [EnqueueOption] is what one run has of its own: [StartAt], [WithKey], [Once], [WithAttempts], [WithTimeout], [WithPriority].
+//     [ScheduleOption] is the same for a schedule: [Named], [Starting], [Ending], [Times], [OnMisfire], [CatchingUp], [WithData].
+//   - [AppInfo], [NodeInfo], [JobInfo], [ScheduleInfo] and [RunInfo] are what a Client reads. [JobFilter], [ScheduleFilter] and [RunFilter]
+//     say what of it, and a [Page] is a part of it.
 //   - [Middleware] goes around all handlers, for tracing, logging and panics. [Slog] and zerolog.Ctx give a handler a logger with the
 //     fields of its run.
 //   - [Hooks] are told each [Event]: runs that start, fail, are lost, cannot run.

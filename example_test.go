@@ -6,12 +6,16 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log"
 	"net/http"
 	"os"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/qrtz-go/qrtz"
+	"github.com/qrtz-go/qrtz/internal/servers/throwaway"
 )
 
 type invoice struct{ Customer string }
@@ -242,4 +246,188 @@ func ExampleRun_Key() {
 		}
 		return response.Body.Close()
 	})
+}
+
+// A program from its start to its end: a run is enqueued, carried out, and waited for.
+func Example() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	dsn, drop := exampleDatabase() // yours: app:secret@tcp(127.0.0.1:3306)/app
+	defer drop()
+	db, err := sql.Open("mysql", dsn)
+	must(err)
+	defer func() { must(db.Close()) }()
+
+	quiet := zerolog.Nop()
+	s, err := qrtz.Open(db, qrtz.Config{App: "billing", DSN: dsn, Logger: &quiet})
+	must(err)
+	must(s.Migrate(ctx)) // creates the tables
+	qrtz.Handle(s, "invoice", func(_ context.Context, run *qrtz.Run, i invoice) error {
+		run.Message("sent to " + i.Customer)
+		return nil
+	})
+	must(s.Declare(ctx, qrtz.Job{Name: "invoice", Schedules: []qrtz.Schedule{qrtz.Cron("0 0 6 1 * ?", "Europe/Berlin")}}))
+	ended := make(chan error)
+	go func() { ended <- s.Run(ctx) }()
+
+	runID, err := s.Enqueue(ctx, "invoice", invoice{"Ada"}, qrtz.Once("invoice 4711"))
+	must(err)
+	run, err := s.Wait(ctx, runID)
+	must(err)
+	fmt.Println(run.Job, run.State, run.Attempt, run.Message)
+	stop()
+	must(<-ended)
+	// Output: invoice SUCCEEDED 1 sent to Ada
+}
+
+// Each setting that cannot work is named, with its value.
+func ExampleConfig_Validate() {
+	fmt.Println(qrtz.Config{App: "billing", MisfireAfter: 3 * time.Second}.Validate())
+	// Output: MisfireAfter (3s) must exceed PollInterval (5s)
+}
+
+// A job with all that it may have.
+func ExampleJob() {
+	var s *qrtz.Scheduler
+	ctx := context.Background()
+
+	must(s.Declare(ctx, qrtz.Job{
+		Name: "dunning", Class: "letter", Description: "reminds customers who have not paid",
+		Data:      map[string]string{"template": "reminder"},
+		Schedules: []qrtz.Schedule{qrtz.Cron("0 0 8 ? * MON-FRI", "Europe/Berlin")},
+		Options:   qrtz.Options{Overlap: qrtz.OverlapSkip, Attempts: 3, Recovery: true},
+		Was:       []string{"reminder"}, // its name until last month
+	}))
+}
+
+// The first fire is at the start of the schedule, and all others are whole intervals after it.
+func ExampleEvery() {
+	from := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	rate := qrtz.Every(15*time.Minute, qrtz.Named("feed"), qrtz.Starting(from), qrtz.Ending(from.AddDate(0, 1, 0)))
+	fmt.Println(rate.Name, rate.Start.Format(time.DateTime), rate.End.Format(time.DateTime))
+	// Output: feed 2030-01-01 00:00:00 2030-02-01 00:00:00
+}
+
+// A single fire. A program that declares it again after it has run does not run it again.
+func ExampleAt() {
+	var s *qrtz.Scheduler
+	ctx := context.Background()
+
+	opening := time.Date(2030, 1, 1, 9, 0, 0, 0, time.UTC)
+	must(s.Declare(ctx, qrtz.Job{Name: "open the shop", Schedules: []qrtz.Schedule{qrtz.At(opening)}}))
+}
+
+// recorder takes what is enqueued, in a test that needs no database.
+type recorder []string
+
+func (r *recorder) Enqueue(_ context.Context, job string, data any, _ ...qrtz.EnqueueOption) (int64, error) {
+	*r = append(*r, fmt.Sprint(job, " ", data))
+	return int64(len(*r)), nil
+}
+
+// Code that only enqueues asks for an Enqueuer: a Scheduler, the Client of a transaction, or a test's own.
+func ExampleEnqueuer() {
+	order := func(ctx context.Context, c qrtz.Enqueuer, customer string) error {
+		_, err := c.Enqueue(ctx, "invoice", invoice{customer})
+		return err
+	}
+	var asked recorder
+	must(order(context.Background(), &asked, "Ada"))
+	fmt.Println(asked)
+	// Output: [invoice {Ada}]
+}
+
+// A run that is due tomorrow, and is called off.
+func ExampleStartAt() {
+	var s *qrtz.Scheduler
+	ctx := context.Background()
+
+	runID, err := s.Enqueue(ctx, "invoice", invoice{"Ada"}, qrtz.StartAt(time.Now().Add(24*time.Hour)), qrtz.WithTimeout(time.Minute))
+	must(err)
+	must(s.Cancel(ctx, runID))
+}
+
+// What failed for good is tried again, now that its cause is gone.
+func ExampleClient_Retry() {
+	var s *qrtz.Scheduler
+	ctx := context.Background()
+
+	failed, err := s.Runs(ctx, qrtz.RunFilter{Job: "invoice", State: qrtz.Failed})
+	must(err)
+	for _, run := range failed.Rows {
+		attempts, err := s.Attempts(ctx, run.ID)
+		must(err)
+		if last := attempts[len(attempts)-1]; last.State != qrtz.Failed {
+			continue // it has been tried again already
+		}
+		_, err = s.Retry(ctx, run.ID)
+		must(err)
+	}
+}
+
+// Which processes there are, and what they can run.
+func ExampleClient_Nodes() {
+	var s *qrtz.Scheduler
+	ctx := context.Background()
+
+	nodes, err := s.Nodes(ctx)
+	must(err)
+	for _, node := range nodes {
+		if node.State == qrtz.NodeAlive && node.On {
+			log.Print(node.ID, node.Classes, node.Running)
+		}
+	}
+}
+
+// What an operator has changed since the program declared the job.
+func ExampleClient_FindJob() {
+	var s *qrtz.Scheduler
+	ctx := context.Background()
+
+	job, err := s.FindJob(ctx, "invoice")
+	must(err)
+	for _, d := range job.Differs {
+		log.Print(d) // ATTEMPTS is "9", declared "5"
+	}
+}
+
+// An attempt that has ended may be followed by another one: Wait waits for the last.
+func ExampleRunInfo_Ended() {
+	fmt.Println(qrtz.RunInfo{State: qrtz.Pending}.Ended(), qrtz.RunInfo{State: qrtz.Lost}.Ended())
+	// Output: false true
+}
+
+// An event is one value, to be logged or sent as it is.
+func ExampleEvent() {
+	lost := func(e qrtz.Event) {
+		fmt.Println(e.Job, e.Schedule, e.State, "on", e.Node, "again:", !e.RetryAt.IsZero())
+	}
+	hooks := qrtz.Hooks{Lost: lost}
+	hooks.Lost(qrtz.Event{Job: "invoice", Schedule: "monthly", State: qrtz.Lost, Node: "10.0.0.7"})
+	// Output: invoice monthly LOST on 10.0.0.7 again: false
+}
+
+// A typo in a field of the data fails the run, in place of being overlooked.
+func ExampleUnknownFields() {
+	var db *sql.DB
+
+	_, err := qrtz.Open(db, qrtz.Config{App: "billing", UnknownFields: qrtz.UnknownRefused})
+	must(err)
+}
+
+// A deployment stops the app for the time of a migration. What is due meanwhile is passed over.
+func ExampleClient_SwitchApp() {
+	var s *qrtz.Scheduler
+	ctx := context.Background()
+
+	must(s.SwitchApp(ctx, false))
+	// … migrate …
+	must(s.SwitchApp(ctx, true))
+}
+
+// exampleDatabase makes a database for an example that runs.
+func exampleDatabase() (dsn string, drop func()) {
+	d, err := throwaway.Create(context.Background())
+	must(err)
+	return d.Config().FormatDSN(), func() { must(d.Drop()) }
 }
