@@ -96,7 +96,7 @@ func TestWaitReturnsWhenARunHasEndedForGood(t *testing.T) {
 	require.Equal(t, []any{qrtz.Failed, 4, "not yet"}, []any{got.State, got.Attempt, got.Message}, "its last attempt")
 
 	left.Store(0)
-	id, err = n.Enqueue(ctx, "none", nil)
+	id, err = n.Enqueue(ctx, "none", nil, qrtz.StartAt(time.Now().Add(time.Second))) // not before Wait has seen it
 	require.NoError(t, err)
 	got = arrives(t, c.waiting(n.Scheduler, id), within)
 	require.NoError(t, got.err)
