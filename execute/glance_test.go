@@ -1,6 +1,8 @@
 package execute
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,4 +59,30 @@ func TestGlance(t *testing.T) {
 	look.Classes = nil
 	g := glance()
 	require.False(t, g.Overdue || g.Pending || g.New)
+}
+
+// However many runs the jobs have had: a glance goes by what is pending.
+func TestAGlanceDoesNotLookThroughTheHistory(t *testing.T) {
+	f := newTables(t)
+	for range 3 {
+		f.AddJob("tick")
+	}
+	const runs = `INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, STATE, FIRE_TIME, AVAILABLE_AT)
+		SELECT 'a', ?, ?, ?, ? FROM (WITH RECURSIVE N AS (SELECT 0 AS seq UNION ALL SELECT seq + 1 FROM N WHERE seq < 999) SELECT seq FROM N) S`
+	for _, state := range []string{"SUCCEEDED", "PENDING", "PENDING"} {
+		f.Exec(runs, f.Job, state, noon.UnixMilli(), noon.UnixMilli())
+	}
+	f.Exec(`ANALYZE TABLE QRTZ_RUN, QRTZ_JOB`)
+	rows, err := f.store.db.DB.Queryx(`EXPLAIN `+strings.ReplaceAll(glanceSQL, `IN (?)`, `IN ('tick')`),
+		"a", "a", "n1", "a", 0, 0, "a", "a", "a", "a", at(10).UnixMilli(), "a", 0, "a")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rows.Close()) }()
+	for rows.Next() {
+		plan := map[string]any{}
+		require.NoError(t, rows.MapScan(plan))
+		if fmt.Sprintf("%s", plan["table"]) == "R" {
+			require.Equal(t, "QRTZ_RUN_STATE", fmt.Sprintf("%s", plan["key"]))
+		}
+	}
+	require.NoError(t, rows.Err())
 }
