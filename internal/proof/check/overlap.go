@@ -104,7 +104,7 @@ func (a *audit) judgeOverlaps() {
 			if len(longest) == of.slots {
 				other := longest[of.slots-1]
 				if shared := earlier(one.end, other.end).Sub(one.start); shared > clockError {
-					a.report.add(overlap, one.execute, one.fire, "%s began at %s, while %s of fire %s ran until %s (of %d that may go)",
+					a.report.overlapping(one.execute, one.fire, one.start, "%s began at %s, while %s of fire %s ran until %s (of %d that may go)",
 						one.what, clock(one.start), other.what, clock(other.fire), clock(other.end), of.slots)
 				}
 			}

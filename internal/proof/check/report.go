@@ -45,6 +45,7 @@ type Offender struct {
 	Kind      string // "double", "missing" …
 	ExecuteID int64
 	Fire      time.Time
+	At        time.Time // when it happened, if that may be long after Fire, as with a run that had to wait; else Fire
 	Detail    string
 }
 
@@ -111,6 +112,15 @@ func (r *Report) add(kind string, execute int64, fire time.Time, format string, 
 	r.note(kind, execute, fire, format, args...)
 }
 
+// overlapping counts an overlap, and says when it was.
+func (r *Report) overlapping(execute int64, fire, at time.Time, format string, args ...any) {
+	before := len(r.Offenders)
+	r.add(overlap, execute, fire, format, args...)
+	if len(r.Offenders) > before {
+		r.Offenders[before].At = at
+	}
+}
+
 // note names what is worth a look, unless ten of its kind are named already.
 func (r *Report) note(kind string, execute int64, fire time.Time, format string, args ...any) {
 	n := 0
@@ -120,7 +130,7 @@ func (r *Report) note(kind string, execute int64, fire time.Time, format string,
 		}
 	}
 	if n < maxOffenders {
-		r.Offenders = append(r.Offenders, Offender{kind, execute, fire, fmt.Sprintf(format, args...)})
+		r.Offenders = append(r.Offenders, Offender{kind, execute, fire, fire, fmt.Sprintf(format, args...)})
 	}
 }
 

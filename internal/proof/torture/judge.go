@@ -150,7 +150,7 @@ func (j *judge) ofReport(r check.Report, passing []int64) []finding {
 		if slices.Contains([]string{"lost", "unscheduled", "unreadable"}, o.Kind) || o.Kind == "missing" && slices.Contains(passing, o.ExecuteID) {
 			continue
 		}
-		if o.Kind == "overlap" && j.t.clock.steppedBack(o.Fire, j.t.pace.lateAfter()) {
+		if o.Kind == "overlap" && j.t.clock.steppedBack(o.At, j.t.pace.lateAfter()) {
 			continue
 		}
 		found = append(found, finding{o.Kind, o.ExecuteID, o.Fire, o.Detail})
