@@ -176,13 +176,13 @@ func (c *serverClock) twice(theirs time.Time) bool {
 	return false
 }
 
-// steppedBack tells whether the clock stepped back within a while before or after a time by the database's clock.
+// steppedBack tells whether the clock showed a time twice, or stepped back within a while before or after it.
 func (c *serverClock) steppedBack(theirs time.Time, within time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	last := time.Duration(0)
 	for _, change := range c.changes {
-		if change.offset < last && change.from.Add(last).Sub(theirs).Abs() < within {
+		if change.offset < last && change.from.Add(last).Sub(theirs).Abs() < within+last-change.offset {
 			return true
 		}
 		last = change.offset
