@@ -101,7 +101,7 @@ func TestWaitReturnsWhenARunHasEndedForGood(t *testing.T) {
 	got = arrives(t, c.waiting(n.Scheduler, id), within)
 	require.NoError(t, got.err)
 	require.Equal(t, qrtz.Succeeded, got.State, "no row says so, but this process knows")
-	id, err = elsewhere.Enqueue(ctx, "none", nil)
+	id, err = elsewhere.Enqueue(ctx, "none", nil, qrtz.StartAt(time.Now().Add(time.Second)))
 	require.NoError(t, err)
 	got = arrives(t, c.waiting(elsewhere, id), within)
 	require.ErrorIs(t, got.err, qrtz.ErrNotFound)
