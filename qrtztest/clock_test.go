@@ -1,6 +1,7 @@
 package qrtztest
 
 import (
+	"database/sql"
 	"fmt"
 	"runtime"
 	"testing"
@@ -52,6 +53,21 @@ func TestATimeTheServerDoesNotTakeEndsTheTest(t *testing.T) {
 		require.NotEmpty(t, why)
 		t.Log(why)
 	}
+}
+
+func TestAKitNeedsADatabaseThatNoOtherHas(t *testing.T) {
+	db := testdb.New(t)
+	New(t, db, qrtz.Config{App: "test"}, nil)
+	for want, db := range map[string]*sql.DB{`app "test" has a kit on this database already`: db, "New was given no database": nil} {
+		tb, done := &failing{TB: t}, make(chan struct{})
+		go func() {
+			defer close(done)
+			New(tb, db, qrtz.Config{App: "test"}, nil)
+		}()
+		<-done
+		require.Contains(t, tb.why, want)
+	}
+	New(t, db, qrtz.Config{App: "another"}, nil)
 }
 
 func TestMisuseEndsTheTest(t *testing.T) {

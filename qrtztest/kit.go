@@ -20,6 +20,7 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -74,7 +75,11 @@ func New(tb TB, db *sql.DB, cfg qrtz.Config, register func(*qrtz.Scheduler)) *Ki
 	if k.cfg.NodeID == "" {
 		k.cfg.NodeID = "node"
 	}
+	if db == nil {
+		tb.Fatal("qrtztest: New was given no database: want that of Database")
+	}
 	k.takeDatabase(db)
+	k.takeApp(db)
 	_, err := schema.Up(tb.Context(), db, k.prefix)
 	k.check(err)
 	k.Scheduler, err = qrtz.Open(k.DB, cfg)
@@ -85,6 +90,26 @@ func New(tb TB, db *sql.DB, cfg qrtz.Config, register func(*qrtz.Scheduler)) *Ki
 	k.join()
 	tb.Cleanup(k.end)
 	return k
+}
+
+// takenApp is an app that has a kit.
+type takenApp struct {
+	db     *sql.DB
+	prefix schema.Prefix
+	app    string
+}
+
+var takenApps sync.Map
+
+// takeApp ends a test that has a second kit for its app. It would wait for ever for the first one's node to die, since the
+// database's time stands still.
+func (k *Kit) takeApp(db *sql.DB) {
+	k.tb.Helper()
+	taken := takenApp{db, k.prefix, k.cfg.App}
+	if _, another := takenApps.LoadOrStore(taken, true); another {
+		k.tb.Fatalf("qrtztest: app %q has a kit on this database already: want one, or another Database", k.cfg.App)
+	}
+	k.tb.Cleanup(func() { takenApps.Delete(taken) })
 }
 
 // takeDatabase gives the database the kit's time.
