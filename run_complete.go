@@ -108,6 +108,28 @@ func (a *active) end() (completing bool) {
 	return a.within != nil
 }
 
+// endIfCompleted tells of the success of a run that this process has lost, if its handler has completed it before.
+func (s *session) endIfCompleted(a *active) (succeeded bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	succeeded, err := s.runs.Completed(ctx, a.run)
+	if err != nil || !succeeded {
+		return false // it is not known: then the row tells
+	}
+	result := s.success(a)
+	s.waiters.tell([]run.Result{result})
+	s.lookOn([]run.Result{result})
+	s.tellFinished(result)
+	return true
+}
+
+// success is the result of a run whose handler has completed it.
+func (s *session) success(a *active) run.Result {
+	result := run.Result{Run: a.run, State: run.Succeeded, Started: a.startedAt, Finished: s.clock.Now()}
+	result.Progress, result.Message = a.said()
+	return result
+}
+
 // endUnlessCompleted writes the result of a run whose handler has called CompleteIn, unless that has taken effect, and returns how the
 // run has ended. What cannot be written now is left to the other results.
 func (s *session) endUnlessCompleted(a *active, otherwise run.Result) run.Result {
@@ -121,8 +143,7 @@ func (s *session) endUnlessCompleted(a *active, otherwise run.Result) run.Result
 	}
 	result := otherwise
 	if succeeded {
-		result = run.Result{Run: otherwise.Run, State: run.Succeeded, Started: otherwise.Started, Finished: otherwise.Finished}
-		result.Progress, result.Message = a.said()
+		result = s.success(a)
 	}
 	s.waiters.tell([]run.Result{result})
 	s.lookOn([]run.Result{result})

@@ -324,6 +324,28 @@ func TestWhatIsCompletedInTimeOrLateHasSucceeded(t *testing.T) {
 	}
 }
 
+// A run that has been completed has succeeded, though its node lose its place before the handler returns.
+func TestWhatIsCompletedBeforeTheFenceHasSucceeded(t *testing.T) {
+	var b *books
+	b = newBooks(t, qrtz.Options{Recovery: true}, func(ctx context.Context, run *qrtz.Run) error {
+		tx, err := book(ctx, b.db, run, sql.LevelDefault)
+		if err != nil {
+			return err
+		}
+		if err := tx.Commit(); err != nil {
+			return err
+		}
+		b.exec(`UPDATE QRTZ_NODE SET INSTANCE = INSTANCE + 1000000`)
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	b.enqueue()
+	require.Equal(t, qrtz.Succeeded, b.end().State)
+	require.Equal(t, "SUCCEEDED", b.states())
+	require.Equal(t, 1, b.effects())
+	require.NotContains(t, b.log.String(), "given up")
+}
+
 // A handler whose effect in the scheduler's database is made exactly once.
 func ExampleRun_CompleteIn() {
 	var s *qrtz.Scheduler

@@ -219,7 +219,9 @@ func (s *session) end(a *active, cause, err error) {
 		err = errNotCommitted // else it is on record already
 	}
 	if err != nil && errors.Is(cause, ErrFenced) {
-		s.logs.own.Warn().Int64("run", a.run.ID).Str("class", a.run.Class).Msg("given up: it will be LOST, and recovered if its job asks for it")
+		if !completing || !s.endIfCompleted(a) {
+			s.logs.own.Warn().Int64("run", a.run.ID).Str("class", a.run.Class).Msg("given up: it will be LOST, and recovered if its job asks for it")
+		}
 		return
 	}
 	result := s.result(a, cause, err)

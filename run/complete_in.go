@@ -101,6 +101,12 @@ func (s *Store) ended(ctx context.Context, g getter, query string, r Run) (succe
 	return done.Bool, nil
 }
 
+// Completed tells whether a run whose handler has called CompleteIn, and which may have been taken from its instance since, has
+// succeeded by it.
+func (s *Store) Completed(ctx context.Context, r Run) (bool, error) {
+	return s.ended(ctx, s.db, endedSQL, r)
+}
+
 // EndUnlessCompleted ends a run as r says, whose handler has called CompleteIn, unless that has taken effect. It tells whether the
 // run has succeeded.
 func (s *Store) EndUnlessCompleted(ctx context.Context, r Result) (succeeded bool, err error) {
