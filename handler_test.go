@@ -3,6 +3,7 @@ package qrtz_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -206,7 +207,7 @@ func TestHandlersThatCouldNeverRunPanic(t *testing.T) {
 	s := newCluster(t).open(patient("n1"))
 	handler := func(context.Context, *qrtz.Run, struct{}) error { return nil }
 	require.PanicsWithValue(t, `qrtz: the handler of class "nil" is nil`, func() { qrtz.Handle[struct{}](s, "nil", nil) })
-	require.PanicsWithValue(t, `qrtz: Handle: class "b " "b " begins or ends with a blank`, func() { qrtz.Handle(s, "b ", handler) })
+	require.PanicsWithValue(t, `qrtz: Handle: class "b " begins or ends with a blank`, func() { qrtz.Handle(s, "b ", handler) })
 	require.Panics(t, func() { qrtz.Handle(s, strings.Repeat("x", 128), handler) })
 	require.NotPanics(t, func() { qrtz.Handle(s, strings.Repeat("x", 127), handler) })
 }
@@ -327,7 +328,10 @@ func TestAroundAHandler(t *testing.T) {
 
 func TestAroundThatReturnsNoHandler(t *testing.T) {
 	none := func(qrtz.Handler) qrtz.Handler { return nil }
-	_, err := qrtz.Open(nil, qrtz.Config{App: "a", Around: []qrtz.Middleware{none}})
+	db, err := sql.Open("mysql", "user@unix(/nowhere)/nothing")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	_, err = qrtz.Open(db, qrtz.Config{App: "a", Around: []qrtz.Middleware{none}})
 	require.EqualError(t, err, "qrtz: Config.Around[0] has returned no Handler")
 }
 

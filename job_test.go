@@ -408,7 +408,7 @@ func TestDeclareRefusesWhatCannotWork(t *testing.T) {
 		`" " begins or ends with`:   {Name: " "},
 		`"bad " begins or ends`:     {Name: "bad "},
 		`"b\xff" is not UTF-8`:      {Name: "b\xff"},
-		`class "b " "b " begins`:    {Name: "bad", Class: "b "},
+		`class "b " begins or`:      {Name: "bad", Class: "b "},
 		`schedule "s ": the name "`: {Name: "bad", Schedules: []qrtz.Schedule{qrtz.Every(time.Hour, qrtz.Named("s "))}},
 	} {
 		require.ErrorContains(t, s.Declare(t.Context(), good, job), want)

@@ -3,6 +3,7 @@ package qrtz
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"io"
 	"log/slog"
@@ -46,8 +47,10 @@ func TestWarningsGoToStderrByDefault(t *testing.T) {
 	old := os.Stderr
 	os.Stderr = write
 	quiet := zerolog.Nop()
-	s, err := Open(nil, Config{App: "a"})
-	silent, failed := Open(nil, Config{App: "a", Logger: &quiet})
+	db := sql.OpenDB(busy{})
+	defer func() { require.NoError(t, db.Close()) }()
+	s, err := Open(db, Config{App: "a"})
+	silent, failed := Open(db, Config{App: "a", Logger: &quiet})
 	os.Stderr = old
 	require.NoError(t, errors.Join(err, failed))
 	s.logs.own.Info().Msg("joined")

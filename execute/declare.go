@@ -80,13 +80,13 @@ func (d Declaration) Validate() error {
 
 // ValidateClass says what is wrong with the name of a class.
 func ValidateClass(class string) error {
-	return validateName(fmt.Sprintf("class %q", class), class, maxClass)
+	return validateName("class", class, maxClass)
 }
 
 // validateName says what is wrong with a name that a program gives. The server takes blanks at the end of a name for none.
 func validateName(what, name string, most int) error {
 	if len(name) > most {
-		return fmt.Errorf("%s has %d bytes, at most %d fit", what, len(name), most)
+		return fmt.Errorf("%s %q has %d bytes, at most %d fit", what, name, len(name), most)
 	}
 	if err := text.Name(name); err != nil {
 		return fmt.Errorf("%s %w", what, err)

@@ -15,7 +15,10 @@ import (
 )
 
 // nasty is text that would do harm anywhere but as data.
-const nasty = "O'Neill\\\"; DROP TABLE QRTZ_RUN;-- \x00\t🐘 ü %s ? QRTZ_"
+const nasty = nastyName + "\x00\t%s"
+
+// nastyName is as much of it as a name may be.
+const nastyName = "O'Neill\\\"; DROP TABLE QRTZ_RUN;-- 🐘 ü %s ? QRTZ_"
 
 func declaration(name string, schedules ...string) Declaration {
 	d := Declaration{Name: name, Class: "tick", Options: run.Defaults()}
@@ -151,8 +154,8 @@ func TestAnotherEndIsDeclared(t *testing.T) {
 
 func TestTextIsData(t *testing.T) {
 	f := newTables(t)
-	d := declaration(nasty, nasty)
-	d.Class, d.Description, d.Data = nasty, nasty, []byte(nasty)
+	d := declaration(nastyName, nastyName)
+	d.Class, d.Description, d.Data = nastyName, nasty, []byte(nasty)
 	f.declare(noon, []Declaration{d})
 	var job struct {
 		Name  string `db:"NAME"`
@@ -161,12 +164,12 @@ func TestTextIsData(t *testing.T) {
 		Text  string `db:"JOB_DESCRIPTION"`
 	}
 	require.NoError(t, f.Get(&job, `SELECT NAME, JOB_CLASS, JOB_DATA, JOB_DESCRIPTION FROM QRTZ_JOB WHERE NAME IS NOT NULL`))
-	require.Equal(t, []string{nasty, nasty, nasty, nasty}, []string{job.Name, job.Class, job.Data, job.Text})
+	require.Equal(t, []string{nastyName, nastyName, nasty, nasty}, []string{job.Name, job.Class, job.Data, job.Text})
 
 	who := f.Join("n1")
 	who.HostName = nasty
 	r := f.claim(who, 1, f.due(noon)...).Runs[0]
-	require.Equal(t, nasty, r.Class)
+	require.Equal(t, nastyName, r.Class)
 	require.Equal(t, nasty, string(r.Data))
 	require.Equal(t, nasty, f.Text(`SELECT HOST_NAME FROM QRTZ_EXECUTE`))
 

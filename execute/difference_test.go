@@ -37,14 +37,14 @@ func TestTheListsSayWhatDiffersFromWhatIsDeclared(t *testing.T) {
 		require.NoError(t, err)
 		return all.Rows[slices.IndexFunc(all.Rows, func(e Record) bool { return *e.Name == name })].Differs
 	}
-	d := declaration("j", "x", nasty)
-	d.Data, d.Description, d.Class = []byte(nasty), nasty[:40], nasty
+	d := declaration("j", "x", nastyName)
+	d.Data, d.Description, d.Class = []byte(nasty), nastyName[:38], nastyName
 	d.Schedules[0].Data = []byte(`{"n":1}`)
 	d.Schedules[1].Spec = Spec{Kind: Cron, Cron: "0 0 2 * * ?", Zone: "Europe/Berlin", Repeat: 7, Start: noon, End: at(1_000_000)}
 	f.declare(noon, []Declaration{d})
 	require.Empty(t, job())
 	require.Empty(t, schedule("x"))
-	require.Empty(t, schedule(nasty))
+	require.Empty(t, schedule(nastyName))
 
 	for column, value := range map[string]any{
 		"JOB_CLASS": "TICK", "JOB_DATA": nil, "JOB_DESCRIPTION": nil, "RECOVERY": 1, "OVERLAP": "SKIP", "QUEUE_LIMIT": 11, "RUN_TIMEOUT": 1, "ATTEMPTS": 2,
@@ -59,9 +59,9 @@ func TestTheListsSayWhatDiffersFromWhatIsDeclared(t *testing.T) {
 		d.Reset = false
 	}
 	f.Exec(`UPDATE QRTZ_EXECUTE SET JOB_DATA = NULL WHERE NAME = 'x'`)
-	f.Exec(`UPDATE QRTZ_EXECUTE SET CRON = '0 0 3 * * ?', END_TIME = -1 WHERE NAME = ?`, nasty)
+	f.Exec(`UPDATE QRTZ_EXECUTE SET CRON = '0 0 3 * * ?', END_TIME = -1 WHERE NAME = ?`, nastyName)
 	require.Equal(t, []Difference{{Column: "JOB_DATA", Declared: `{"n":1}`}}, schedule("x"))
-	require.Equal(t, `[CRON is "0 0 3 * * ?", declared "0 0 2 * * ?" END_TIME is "-1", declared "1907545600000"]`, fmt.Sprint(schedule(nasty)))
+	require.Equal(t, `[CRON is "0 0 3 * * ?", declared "0 0 2 * * ?" END_TIME is "-1", declared "1907545600000"]`, fmt.Sprint(schedule(nastyName)))
 	f.Exec(`UPDATE QRTZ_JOB SET JOB_DATA = ?, ATTEMPTS = 9 WHERE NAME = 'j'`, strings.Repeat("x", 300))
 	f.Exec(`DELETE FROM QRTZ_EXECUTE WHERE NAME = 'x'`)
 	require.Len(t, job(), 3)
@@ -69,6 +69,6 @@ func TestTheListsSayWhatDiffersFromWhatIsDeclared(t *testing.T) {
 	for _, nonsense := range []any{nil, "[", "{}", `{"job": 3}`, `[1]`} {
 		f.Exec(`UPDATE QRTZ_JOB SET DECLARED = ? WHERE NAME = 'j'`, nonsense)
 		require.Empty(t, job())
-		require.Empty(t, schedule(nasty))
+		require.Empty(t, schedule(nastyName))
 	}
 }

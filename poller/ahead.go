@@ -27,9 +27,10 @@ type ahead struct {
 	stopped bool
 	waiting map[string]*waiting // by class; none is empty
 	count   int
-	half    int            // of how many there were after the last claim
-	ended   map[string]int // runs of each class, since the last claim
-	counted time.Time      // since when they are counted
+	half    int                      // of how many there were after the last claim
+	ended   map[string]int           // runs of each class, since the last claim
+	took    map[string]time.Duration // by them together
+	counted time.Time                // since when they are counted
 }
 
 // waiting are the runs of one class, in the order in which they were claimed.
@@ -49,14 +50,15 @@ func (w *waiting) until() time.Time {
 }
 
 func newAhead(now func() time.Time, few func(), yield func() bool) *ahead {
-	return &ahead{now: now, few: few, yield: yield, waiting: map[string]*waiting{}, ended: map[string]int{}}
+	return &ahead{now: now, few: few, yield: yield, waiting: map[string]*waiting{}, ended: map[string]int{}, took: map[string]time.Duration{}}
 }
 
 // carryOut carries out a run, and in the same slot what waits for one. It calls further before each of these.
 func (a *ahead) carryOut(carryOut func(run.Run, time.Time), r run.Run, at time.Time, further func()) {
+	began := time.Now()
 	carryOut(r, at)
 	for {
-		next, ok := a.next(r.Class)
+		next, ok := a.next(r.Class, time.Since(began))
 		if !ok {
 			return
 		}
@@ -65,15 +67,17 @@ func (a *ahead) carryOut(carryOut func(run.Run, time.Time), r run.Run, at time.T
 			<-time.After(early)
 		}
 		further()
+		began = time.Now()
 		carryOut(next, later(now, next.FireTime))
 	}
 }
 
-// next notes that a run of a class has ended, and returns one to continue with.
-func (a *ahead) next(class string) (r run.Run, ok bool) {
+// next notes that a run of a class has ended, which took so long, and returns one to continue with.
+func (a *ahead) next(class string, took time.Duration) (r run.Run, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended[class]++
+	a.took[class] += took
 	if a.waiting[class] == nil || a.stopped || a.yield() {
 		return r, false
 	}
@@ -102,6 +106,9 @@ func (a *ahead) room(claim time.Duration) map[string]int {
 	now := time.Now()
 	rooms := map[string]int{}
 	for class, n := range a.ended {
+		if a.took[class] > time.Duration(n)*claim {
+			continue // they end no faster than claims come
+		}
 		if past := now.Sub(a.counted); past > 0 {
 			n = int(int64(n) * int64(aheadOver*claim) / int64(past))
 		}
@@ -121,6 +128,7 @@ func (a *ahead) recount() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	clear(a.ended)
+	clear(a.took)
 	a.counted = time.Now()
 }
 

@@ -105,7 +105,7 @@ func TestRunsAheadWaitByThemselves(t *testing.T) {
 		handed := map[string]time.Duration{}
 		for range 15 {
 			time.Sleep(100 * time.Millisecond)
-			_, _ = a.next("tick")
+			_, _ = a.next("tick", 0)
 			runs := a.overdue(time.Now())
 			for _, r := range runs {
 				handed[r.Class] = time.Since(now)
@@ -131,7 +131,7 @@ func TestRunsAheadAreHandedBackAfterASlowLook(t *testing.T) {
 func TestFiresGoBeforeRunsAhead(t *testing.T) {
 	a := newAhead(time.Now, func() {}, func() bool { return true })
 	a.add([]run.Run{{ID: 2, Class: "tick"}})
-	_, more := a.next("tick")
+	_, more := a.next("tick", 0)
 	require.False(t, more)
 	require.Len(t, a.take(func(string) bool { return true }), 1)
 }
@@ -142,9 +142,12 @@ func TestRoomAheadIsForRunsThatEnd(t *testing.T) {
 		a := newAhead(time.Now, func() {}, func() bool { return false })
 		a.recount()
 		for range 100 {
-			_, _ = a.next("tick")
+			_, _ = a.next("tick", 0)
 		}
-		_, _ = a.next("mail")
+		for range 100 { // all at once, as the runs of many slots that were claimed together do
+			_, _ = a.next("slow", 200*time.Millisecond)
+		}
+		_, _ = a.next("mail", 0)
 		time.Sleep(10 * time.Millisecond)
 		require.Equal(t, map[string]int{"tick": 100 * aheadOver}, a.room(10*time.Millisecond))
 		a.add(make([]run.Run, 10))

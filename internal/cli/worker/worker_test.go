@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"os"
@@ -24,8 +25,11 @@ func aRun() *qrtz.Run {
 
 // TestRegister also sees that Classes and Register agree: a class registered twice panics.
 func TestRegister(t *testing.T) {
+	db, err := sql.Open("mysql", "user@unix(/nowhere)/nothing")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
 	for _, opts := range []Options{{}, {AllowShell: true}} {
-		s, err := qrtz.Open(nil, qrtz.Config{App: "a"})
+		s, err := qrtz.Open(db, qrtz.Config{App: "a"})
 		require.NoError(t, err)
 		Register(s, nil, opts)
 		for _, class := range Classes(opts) {
