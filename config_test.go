@@ -64,7 +64,7 @@ func TestSlowRunsLeaveAWorkerToAFastSchedule(t *testing.T) {
 			inTime++
 		}
 	}
-	require.GreaterOrEqual(t, inTime, 18)
+	require.Equal(t, 20, inTime)
 }
 
 func TestConfigLimitsWhatAClassTakesOfThisNode(t *testing.T) {

@@ -26,7 +26,7 @@ type Hooks struct {
 // at all if that node dies before. Its times are in UTC, but for FireTime.
 type Event struct {
 	App        string
-	Node       string // where the run is, or was; for Skipped, who put it on record
+	Node       string // where the run is, or was; for Skipped, the node that put it on record
 	RunID      int64  // in QRTZ_RUN; 0 if it has no row there. For skipped fires the row that stands for them
 	JobID      int64
 	ScheduleID int64  // of its schedule; 0 if it belongs to none

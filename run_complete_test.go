@@ -324,6 +324,33 @@ func TestWhatIsCompletedInTimeOrLateHasSucceeded(t *testing.T) {
 	}
 }
 
+// A run whose transaction was rolled back after CompleteIn continues, and tells how far it is as before.
+func TestARunTellsHowFarItIsAfterARollback(t *testing.T) {
+	var b *books
+	shown := make(chan struct{})
+	b = newBooks(t, qrtz.Options{}, func(ctx context.Context, run *qrtz.Run) error {
+		tx, err := book(ctx, b.db, run, sql.LevelDefault)
+		if err != nil {
+			return err
+		}
+		run.Progress(40)
+		if err := tx.Rollback(); err != nil {
+			return err
+		}
+		select {
+		case <-shown:
+		case <-time.After(patience * 3 * time.Second):
+		}
+		return errPaper
+	})
+	b.enqueue()
+	b.eventually("the row says so", 3*time.Second, func() bool {
+		return b.count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE STATE = 'RUNNING' AND PROGRESS = 40`) == 1
+	})
+	close(shown)
+	require.Equal(t, qrtz.Failed, b.end().State)
+}
+
 // A run that has been completed has succeeded, though its node lose its place before the handler returns.
 func TestWhatIsCompletedBeforeTheFenceHasSucceeded(t *testing.T) {
 	var b *books

@@ -48,9 +48,11 @@ func (a *active) said() (progress int, message string) {
 func (a *active) news() (run.Underway, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	unsaid := a.unsaid && a.within == nil // the handler's transaction may hold the row
+	if !a.unsaid || a.within != nil && !txEnded(a.within) { // the handler's transaction may hold the row
+		return run.Underway{}, false
+	}
 	a.unsaid = false
-	return run.Underway{Run: a.run, Started: a.startedAt, Progress: a.progress, Message: a.message}, unsaid
+	return run.Underway{Run: a.run, Started: a.startedAt, Progress: a.progress, Message: a.message}, true
 }
 
 // actives are the runs under way in this process that have a row.
