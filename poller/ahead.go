@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	fewAhead  = 8                      // runs for which it is not worthwhile to claim ahead
+	fewAhead  = 4                      // runs for which it is not worthwhile to claim ahead
 	mostAhead = maxBatch               // runs that wait for slots
 	aheadFor  = 250 * time.Millisecond // after which the runs of a class are handed back if none of them has been started
 	aheadMost = time.Second            // and if one of them has waited for so long
