@@ -54,6 +54,7 @@ type fakeStore struct {
 	claimErr error         // of Claim and ClaimPending, once, after they have been carried out
 	hang     bool          // ClaimPending gets no answer
 	deaf     bool          // PendingPage does not
+	hollow   int           // pages, of 50 ms each, of which nothing is for this node
 	slow     time.Duration // how long a claim takes
 	runID    int64
 }
@@ -209,6 +210,13 @@ func (s *fakeStore) PendingPage(ctx context.Context, _ []string, until time.Time
 		<-ctx.Done()
 		s.mu.Lock()
 		return page, ctx.Err()
+	}
+	if s.hollow > 0 {
+		s.hollow--
+		s.mu.Unlock()
+		time.Sleep(50 * time.Millisecond)
+		s.mu.Lock()
+		return run.PendingPage{More: true}, err
 	}
 	for _, r := range s.pending {
 		if !r.AvailableAt.After(until) && !s.unseen[r.ID] {

@@ -18,6 +18,7 @@ const (
 	fewFound  = 100                               // runs of such a page
 	dearPause = 4                                 // times as long as such a page took, there is no further look
 	lookAhead = sweepEvery + 100*time.Millisecond // a look also reads what will be available within this time
+	lookFor   = 100 * time.Millisecond            // after which a look that reads on and on first sees to what this process has enqueued
 	pageFor   = sweepEvery                        // how long what a look has read is claimed from
 
 	runBlock     = 16                     // runs with consecutive ids that one node claims first
@@ -288,7 +289,7 @@ func (l *pendingLoop) look(ctx context.Context, rooms map[string]int) (tried boo
 			l.lookNoLater(now)
 		}
 	}
-	if !l.began.IsZero() && now.Sub(l.began) > pageFor {
+	if !l.began.IsZero() && now.Sub(l.began) > pageFor && !l.readsOn() {
 		old := l.available()
 		if old > 0 || l.more {
 			l.lookNoLater(now)
@@ -306,7 +307,7 @@ func (l *pendingLoop) look(ctx context.Context, rooms map[string]int) (tried boo
 		tried = true
 	}
 	enough := min(maxBatch, max(1, l.pool.Free()+sum(rooms)))
-	for l.more && l.available() < enough && l.barren < ownPages+1 {
+	for l.more && l.available() < enough && l.barren < ownPages+1 && time.Since(now) < lookFor {
 		if l.barren >= ownPages && len(l.others) > 0 {
 			break // none of its own for long: first others'
 		}
@@ -322,6 +323,11 @@ func (l *pendingLoop) look(ctx context.Context, rooms map[string]int) (tried boo
 		return true, l.findUrgent(ctx)
 	}
 	return tried, nil
+}
+
+// readsOn tells whether the look under way has found nothing yet, and continues: from the front it would find no more.
+func (l *pendingLoop) readsOn() bool {
+	return l.more && l.available()+len(l.others) == 0 && l.barren < ownPages+1
 }
 
 // byAge tells whether runs are claimed by age alone: after one look in some, so that no run waits for ever for more urgent ones.
@@ -590,6 +596,9 @@ func (l *pendingLoop) untilNext() time.Duration {
 	sooner := func(at time.Time) { wait = min(wait, max(0, at.Sub(now))) }
 	if at, ok := l.signals.expected.next(); ok {
 		sooner(at)
+	}
+	if l.readsOn() {
+		return 0
 	}
 	if l.available()+len(l.others) > 0 || l.more {
 		return wait // a slot that comes free wakes us

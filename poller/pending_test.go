@@ -57,6 +57,24 @@ func TestEachRankWaitsOneGraceMoreForAPendingRun(t *testing.T) {
 	}
 }
 
+// However much a look has to read past, it does not hold up what this process enqueues, and comes to its end.
+func TestALookThatReadsPastMuchHoldsUpNothing(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		b.store.set(func() { b.store.hollow = 100 })
+		b.add(now, 1)
+		b.start()
+		rest(2 * time.Second)
+		b.add(now, 2)
+		b.Enqueued(2)
+		rest(300 * time.Millisecond)
+		require.False(b.t, b.claimedAt(2).IsZero())
+		require.True(b.t, b.claimedAt(1).IsZero(), "the look is under way")
+		rest(4 * time.Second)
+		require.False(b.t, b.claimedAt(1).IsZero())
+		b.allFree(10)
+	})
+}
+
 // Slots that come free are filled at once, from what has been read, without a sweep in between.
 func TestPendingRunsFollowTheSlots(t *testing.T) {
 	benched(t, 3, func(b *bench, now time.Time) {
