@@ -206,7 +206,10 @@ func TestExclusiveJobsNeverOverlap(t *testing.T) {
 func TestExclusiveJobsOverlapWithoutTheKey(t *testing.T) {
 	f := newTables(t)
 	f.Exec(`ALTER TABLE QRTZ_RUN DROP KEY QRTZ_RUN_OVERLAP`)
-	overlaps, _, _ := raceExclusive(t, f, 40, 4, 0)
+	overlaps := 0
+	for races := 0; races < 20 && overlaps == 0; races++ { // on a busy machine a race may go well by luck
+		overlaps, _, _ = raceExclusive(t, f, 40, 4, 0)
+	}
 	require.NotZero(t, overlaps)
 }
 
