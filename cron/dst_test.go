@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/internal/proof/firetimes"
 )
 
 // change is a zone and a day near which its clock jumps.
@@ -81,15 +83,15 @@ func TestAroundChanges(t *testing.T) {
 			changed := changeNear(t, c, loc)
 			// What the clock showed before from counts too: it must not fire again.
 			from, to := changed.Add(-5*time.Hour), changed.Add(6*time.Hour)
-			walked := walk(loc, from.Add(-4*time.Hour), to)
+			walked := firetimes.Walk(loc, from.Add(-4*time.Hour), to)
 			for i, expr := range changeExprs {
 				s, err := Parse(expr, loc)
 				require.NoError(t, err)
-				want := walked.once
+				want := walked.Once
 				if i < everyHourExprs {
-					want = walked.realTime
+					want = walked.RealTime
 				}
-				requireFires(t, s, want(newOracle(expr)), from, to)
+				requireFires(t, s, want(oracleOf(t, expr)), from, to)
 			}
 		})
 	}

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/qrtz-go/qrtz/internal/proof/firetimes"
 )
 
 var fuzzSeeds = []string{
@@ -43,7 +45,7 @@ func FuzzParse(f *testing.F) {
 				return
 			}
 			require.True(t, next.After(at), "%s: %s after %s", expr, next, at)
-			require.True(t, newOracle(expr).matches(next.Unix()), "%s: %s", expr, next)
+			require.True(t, oracleOf(t, expr).Matches(next.Unix()), "%s: %s", expr, next)
 			at = next
 		}
 	})
@@ -79,11 +81,11 @@ func FuzzNext(f *testing.F) {
 		}
 		require.True(t, next.After(after), "%s", next)
 		require.LessOrEqual(t, next.Year(), LastYear+1)
-		o := newOracle(strings.TrimRight(expr, "\r\n"))
+		o := oracleOf(t, strings.TrimRight(expr, "\r\n"))
 		steady := steadyAround(loc, next)
 		if steady || s.rule != onceRule {
-			walked := walk(loc, next, next.Add(time.Second))
-			require.True(t, o.matches(walked.walls[0]), "%s does not match %s", next, expr)
+			walked := firetimes.Walk(loc, next, next.Add(time.Second))
+			require.True(t, o.Matches(walked.Walls[0]), "%s does not match %s", next, expr)
 		}
 		if quartz {
 			return // its answers around changes are those of the vectors
@@ -102,13 +104,13 @@ func FuzzNext(f *testing.F) {
 		if start.Before(after) {
 			start = after
 		}
-		walked := walk(loc, from, next.Add(time.Second))
-		if walked.walls[0] < 0 {
+		walked := firetimes.Walk(loc, from, next.Add(time.Second))
+		if walked.Walls[0] < 0 {
 			return // before 1970, when nothing fires
 		}
-		want := walked.once(o)
+		want := walked.Once(o)
 		if s.rule == realTimeRule {
-			want = walked.realTime(o)
+			want = walked.RealTime(o)
 		}
 		want = slices.DeleteFunc(want, func(at int64) bool { return at <= start.Unix() })
 		require.Equal(t, []int64{next.Unix()}, want, "%s after %s in %s", expr, after, zone)

@@ -1,6 +1,7 @@
 // Package check is the independent auditor: it recomputes from the stored schedules which fires should
-// have happened and compares them with what is on record, and with what handlers say they did. It
-// shares with the engine only the notion of when a schedule fires; its SQL is its own and only reads.
+// have happened and compares them with what is on record, and with what handlers say they did. When a
+// schedule fires it knows from package firetimes, which shares nothing with the engine; its SQL is its
+// own and only reads.
 package check
 
 import (

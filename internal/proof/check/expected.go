@@ -1,9 +1,10 @@
 package check
 
 import (
+	"cmp"
 	"time"
 
-	"github.com/qrtz-go/qrtz/execute"
+	"github.com/qrtz-go/qrtz/internal/proof/firetimes"
 )
 
 // expected lists the fires that one execute owes. done tells whether a fire has a row: one within a
@@ -13,21 +14,27 @@ func (a *audit) expected(e *executeRow, runs []runRow, done func(fire int64) boo
 	if until.Before(since) {
 		return nil
 	}
-	var schedules execute.Schedules
-	spec := e.spec()
-	schedule, err := schedules.Parse(spec)
+	spec := e.schedule()
+	limit := int64(-1) // of fires
+	from := since      // where to count from: a limited number of fires begins at the beginning
+	if e.Repeat.Valid && e.Repeat.Int64 >= 0 {
+		limit = e.Repeat.Int64
+		if spec.Cron == "" || spec.Start.UnixMilli() > 0 {
+			from = spec.Start
+		}
+	}
+	all, err := spec.Fires(from, until)
 	if err != nil {
 		a.report.Unreadable++
 		a.report.note(unreadable, e.ID, since, "%v", err)
 		return nil
 	}
-	from := since // where to count from: a limited number of fires begins at the beginning
-	if spec.Repeat >= 0 && (spec.Kind == execute.Simple || spec.Start.UnixMilli() > 0) {
-		from = spec.Start
-	}
 	var fires []time.Time
 	var fired int64
-	for fire := schedule.After(from.Add(-time.Nanosecond), 0); !fire.IsZero() && !fire.After(until); fire = schedule.After(fire, fired) {
+	for fire := range all {
+		if fired == limit {
+			break
+		}
 		if a.off(fire) && !done(fire.UnixMilli()) {
 			continue
 		}
@@ -60,7 +67,7 @@ func (e *executeRow) since(runs []runRow) time.Time {
 	if e.State == stateExecuting && known && claimedBefore(runs, changed) {
 		return later(start, changed) // changed, or resumed, by SQL: what it was before is not known
 	}
-	if e.Kind == string(execute.Simple) {
+	if e.Kind == kindSimple {
 		return start
 	}
 	// When a cron schedule was added is not on record. It was before it was last changed, and before its first run.
@@ -107,13 +114,10 @@ func (e *executeRow) changedAt() (time.Time, bool) {
 	return time.UnixMilli(e.Changed.Int64), e.Changed.Valid
 }
 
-func (e *executeRow) spec() execute.Spec {
-	s := execute.Spec{
-		Kind: execute.Kind(e.Kind), Cron: e.Cron.String, Zone: e.Zone.String,
-		Repeat: execute.Forever, Every: time.Duration(e.Every.Int64) * time.Millisecond, Start: time.UnixMilli(max(e.Start, 0)),
-	}
-	if e.Repeat.Valid && e.Repeat.Int64 >= 0 {
-		s.Repeat = int(e.Repeat.Int64)
+func (e *executeRow) schedule() firetimes.Schedule {
+	s := firetimes.Schedule{Every: time.Duration(e.Every.Int64) * time.Millisecond, Start: time.UnixMilli(max(e.Start, 0))}
+	if e.Kind != kindSimple {
+		s.Cron, s.Zone = cmp.Or(e.Cron.String, "none"), e.Zone.String
 	}
 	if e.End.Valid && e.End.Int64 > 0 {
 		s.End = time.UnixMilli(e.End.Int64)

@@ -31,6 +31,7 @@ const (
 	historyAll  = "ALL"
 	historyNone = "NONE"
 	allow       = "ALLOW"
+	kindSimple  = "SIMPLE"
 )
 
 // chunk is how many executes' runs are held in memory at a time.

@@ -1,45 +1,83 @@
-package cron
+package firetimes
 
 import (
+	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// The oracle finds fires the slow way: it walks real time second by second, asks package time what
-// the clock shows, and compares that with the text of the expression. It shares no code with the
-// package.
-
-// oracle is one expression, field by field.
-type oracle struct {
+// Cron is one expression, field by field.
+type Cron struct {
 	fields                  []string
 	seconds, minutes, hours [60]bool
-	days                    map[int64]bool // answers of namesDay
+	days                    map[int64]bool // answers of NamesDay
 }
 
-var oracleNames = strings.NewReplacer(
+var names3 = strings.NewReplacer(
 	"JAN", "1", "FEB", "2", "MAR", "3", "APR", "4", "MAY", "5", "JUN", "6", "JUL", "7", "AUG", "8",
 	"SEP", "9", "OCT", "10", "NOV", "11", "DEC", "12",
 	"SUN", "1", "MON", "2", "TUE", "3", "WED", "4", "THU", "5", "FRI", "6", "SAT", "7",
 )
 
-func newOracle(expr string) *oracle {
-	fields := strings.Fields(oracleNames.Replace(strings.ToUpper(expr)))
+// The fields, as far as their texts go. What Quartz reads in them that is of no use, package cron refuses; this does not care.
+var (
+	list      = regexp.MustCompile(`^(\*|\d+(-\d+)?)?(/\d+)?(,(\*|\d+(-\d+)?)?(/\d+)?)*$`)
+	dayRule   = regexp.MustCompile(`^(\?|L|LW|L-\d+W?|\d+W)$`)
+	weekRule  = regexp.MustCompile(`^(\?|L|[1-7]L|[1-7]#[1-5])$`)
+	limits    = [7][2]int{{0, 59}, {0, 59}, {0, 23}, {1, 31}, {1, 12}, {1, 7}, {1970, 9999}}
+	fieldText = [7]string{"seconds", "minutes", "hours", "day-of-month", "month", "day-of-week", "year"}
+)
+
+// ParseCron reads an expression. The error says that it is none.
+func ParseCron(expr string) (*Cron, error) {
+	fields := strings.Fields(names3.Replace(strings.ToUpper(expr)))
 	if len(fields) == 6 {
 		fields = append(fields, "*")
 	}
-	o := &oracle{fields: fields, days: map[int64]bool{}}
-	for i := range 60 {
-		o.seconds[i] = names(fields[0], i, 0, 59)
-		o.minutes[i] = names(fields[1], i, 0, 59)
-		o.hours[i] = i < 24 && names(fields[2], i, 0, 23)
+	if len(fields) != 7 {
+		return nil, fmt.Errorf("%q has %d fields", expr, len(fields))
 	}
-	return o
+	for i, text := range fields {
+		if i == 3 && dayRule.MatchString(text) || i == 5 && weekRule.MatchString(text) {
+			continue
+		}
+		if !list.MatchString(text) || !within(text, limits[i][0], limits[i][1]) {
+			return nil, fmt.Errorf("%q is nothing for the %s", text, fieldText[i])
+		}
+	}
+	c := &Cron{fields: fields, days: map[int64]bool{}}
+	for i := range 60 {
+		c.seconds[i] = names(fields[0], i, 0, 59)
+		c.minutes[i] = names(fields[1], i, 0, 59)
+		c.hours[i] = i < 24 && names(fields[2], i, 0, 23)
+	}
+	return c, nil
 }
 
-// matches tells whether a wall time, given as if it were UTC, is named.
-func (o *oracle) matches(wall int64) bool {
+// within tells whether a list names only values that there are, and no step of 0.
+func within(text string, low, high int) bool {
+	for item := range strings.SplitSeq(text, ",") {
+		span, step, stepped := strings.Cut(item, "/")
+		if stepped && (atoi(step) == 0) || item == "" {
+			return false
+		}
+		for number := range strings.SplitSeq(span, "-") {
+			if number != "" && number != "*" && (atoi(number) < low || atoi(number) > high) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// EveryHour tells whether the hours field allows every hour: then the schedule follows real time.
+func (o *Cron) EveryHour() bool { return !slices.Contains(o.hours[:24], false) }
+
+// Matches tells whether a wall time, given as if it were UTC, is named.
+func (o *Cron) Matches(wall int64) bool {
 	date := wall / 86400 * 86400
 	clock := wall - date
 	if !o.seconds[clock%60] || !o.minutes[clock/60%60] || !o.hours[clock/3600] {
@@ -47,13 +85,14 @@ func (o *oracle) matches(wall int64) bool {
 	}
 	named, known := o.days[date]
 	if !known {
-		named = o.namesDay(time.Unix(date, 0).UTC())
+		named = o.NamesDay(time.Unix(date, 0).UTC())
 		o.days[date] = named
 	}
 	return named
 }
 
-func (o *oracle) namesDay(d time.Time) bool {
+// NamesDay tells whether a day, at midnight in UTC, is named.
+func (o *Cron) NamesDay(d time.Time) bool {
 	if !names(o.fields[4], int(d.Month()), 1, 12) || !names(o.fields[6], d.Year(), 1970, 9999) {
 		return false
 	}
@@ -157,47 +196,46 @@ func atoi(text string) int {
 	return n
 }
 
-// clockWalk is what the clock of a zone showed second by second, as Unix times of the same digits in UTC.
-type clockWalk struct {
+// ClockWalk is what the clock of a zone showed second by second, as Unix times of the same digits in UTC.
+type ClockWalk struct {
 	start int64
-	walls []int64
+	Walls []int64
 }
 
-func walk(loc *time.Location, from, to time.Time) clockWalk {
-	w := clockWalk{start: from.Unix()}
+// Walk looks at the clock of a zone from one time to before another.
+func Walk(loc *time.Location, from, to time.Time) ClockWalk {
+	w := ClockWalk{start: from.Unix()}
 	for t := from.Unix(); t < to.Unix(); t++ {
-		at := time.Unix(t, 0).In(loc)
-		y, mo, d := at.Date()
-		h, mi, s := at.Clock()
-		w.walls = append(w.walls, time.Date(y, mo, d, h, mi, s, 0, time.UTC).Unix())
+		_, offset := time.Unix(t, 0).In(loc).Zone()
+		w.Walls = append(w.Walls, t+int64(offset))
 	}
 	return w
 }
 
-// realTime returns the instants whose wall time is named.
-func (w clockWalk) realTime(o *oracle) []int64 {
+// RealTime returns the instants whose wall time is named.
+func (w ClockWalk) RealTime(o *Cron) []int64 {
 	var fires []int64
-	for i, wall := range w.walls {
-		if o.matches(wall) {
+	for i, wall := range w.Walls {
+		if o.Matches(wall) {
 			fires = append(fires, w.start+int64(i))
 		}
 	}
 	return fires
 }
 
-// once returns, for each named wall time, the instant that shows it first, or the first one after
+// Once returns, for each named wall time, the instant that shows it first, or the first one after
 // the gap that swallowed it.
-func (w clockWalk) once(o *oracle) []int64 {
+func (w ClockWalk) Once(o *Cron) []int64 {
 	var fires []int64
-	first := slices.Min(w.walls)
-	seen := make([]bool, slices.Max(w.walls)-first+1)
-	for i, wall := range w.walls {
+	first := slices.Min(w.Walls)
+	seen := make([]bool, slices.Max(w.Walls)-first+1)
+	for i, wall := range w.Walls {
 		skipped := wall
-		if i > 0 && wall > w.walls[i-1] {
-			skipped = w.walls[i-1] + 1
+		if i > 0 && wall > w.Walls[i-1] {
+			skipped = w.Walls[i-1] + 1
 		}
 		for ; skipped <= wall; skipped++ {
-			if o.matches(skipped) && !seen[skipped-first] {
+			if o.Matches(skipped) && !seen[skipped-first] {
 				seen[skipped-first] = true
 				fires = append(fires, w.start+int64(i))
 			}
