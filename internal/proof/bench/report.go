@@ -16,6 +16,7 @@ type Report struct {
 	ClaimTimes []ClaimTime       `json:"claim_times,omitempty"`
 	Claims     []Claims          `json:"claims,omitempty"`
 	Lateness   []Lateness        `json:"lateness,omitempty"`
+	Everyday   []Everyday        `json:"everyday,omitempty"`
 	Enqueue    []Enqueue         `json:"enqueue,omitempty"`
 	Queued     []Queued          `json:"queued,omitempty"`
 	Backlog    []Backlog         `json:"backlog,omitempty"`

@@ -22,6 +22,7 @@ type trial struct {
 	load
 	Nodes, Workers int // Workers 0 for the default
 	Settle, Window time.Duration
+	Ahead          time.Duration // how much later than the window begins the first fire is due: then nothing is
 }
 
 // outcome is what came of it, within its window.
@@ -48,7 +49,9 @@ func (s *site) try(ctx context.Context, t trial) (outcome, error) {
 		return outcome{}, err
 	}
 	defer f.kill()
-	if err := d.store(ctx, t.load); err != nil {
+	later := t.load
+	later.First = t.First.Add(t.Ahead)
+	if err := d.store(ctx, later); err != nil {
 		return outcome{}, err
 	}
 	if time.Until(t.First) < meetIn/3 {
