@@ -29,14 +29,16 @@ func newBench() *cobra.Command {
 and several nodes keep up with, beside the bare SQL of a claim; how late fires start; what a
 node costs at rest; how long start-up and fail-over take. It uses no other database.
 
-The whole takes about a quarter of an hour. Leave the machine alone meanwhile.`,
+The whole takes about a quarter of an hour. Leave the machine alone meanwhile. What becomes
+of it with ten million finished runs, a million schedules and thirty nodes is measured by
+--only growth, in as much time again and some gigabytes below the directory of TMPDIR.`,
 	}, &benchOptions{})
 	cmd.AddCommand(newBenchNode())
 	return cmd
 }
 
 func (o *benchOptions) flags(f *pflag.FlagSet) {
-	f.StringVar(&o.only, "only", "", "some of "+strings.Join(bench.Parts(), ",")+" (default all)")
+	f.StringVar(&o.only, "only", "", "some of "+strings.Join(bench.Parts(), ",")+" (default all but growth)")
 	f.BoolVar(&o.Quick, "quick", false, "rougher, in a quarter of the time")
 	f.IntVar(&o.Workers, "workers", 2000, "workers of each node under heavy load")
 	f.StringVar(&o.json, "json", "", "write the figures to this file")

@@ -56,6 +56,8 @@ type extent struct {
 
 	steady, watch time.Duration // before and after a node is killed
 	starts        int
+
+	growing growthExtent
 }
 
 // heavyLoad is a number of fires a second under a rule of history.
@@ -78,6 +80,7 @@ var (
 		askRates: []int{20, 200}, backlogRuns: 100_000, backlogBy: []crew{{1, defaultWorkers}, {3, defaultWorkers}, {1, 0}, {3, 0}},
 		stored: []int{10, 10_000, 1_000_000}, restFor: 15 * time.Second, planned: 100_000,
 		steady: 5 * time.Second, watch: 45 * time.Second, starts: 5,
+		growing: fullGrowth,
 	}
 	quickExtent = extent{
 		floorFor: time.Second, floorRows: 20_000, floorBatches: []int{100, 500}, floorConnections: []int{1, 2}, floorRacers: []int{1, 4, 16},
@@ -89,6 +92,7 @@ var (
 		askRates: []int{20, 200}, backlogRuns: 50_000, backlogBy: []crew{{1, defaultWorkers}, {3, defaultWorkers}},
 		stored: []int{10_000}, restFor: 5 * time.Second, planned: 10_000,
 		steady: 2 * time.Second, watch: 10 * time.Second, starts: 1,
+		growing: quickGrowth,
 	}
 )
 
@@ -110,15 +114,32 @@ var parts = []part{
 	{"memory", (*site).memory},
 	{"failover", (*site).failover},
 	{"startup", (*site).startup},
+	{"growth/history", (*site).growthHistory},
+	{"growth/rare", (*site).growthRare},
+	{"growth/nodes", (*site).growthNodes},
+	{"growth/rest", (*site).growthRest},
+	{"growth/pass", (*site).growthPass},
 }
+
+// growth is the name of all parts that begin with it. They are measured only if they are asked for: they take long, and gigabytes.
+const growth = "growth"
 
 // Parts are the names of what can be measured.
 func Parts() []string {
 	var names []string
 	for _, p := range parts {
+		if p.name == growth+"/history" {
+			names = append(names, growth)
+		}
 		names = append(names, p.name)
 	}
 	return names
+}
+
+// asked tells whether a part is to be measured.
+func (o *Options) asked(part string) bool {
+	group, _, grouped := strings.Cut(part, "/")
+	return len(o.Parts) == 0 && !grouped || slices.Contains(o.Parts, part) || grouped && slices.Contains(o.Parts, group)
 }
 
 // Run measures. What has been measured before an error is returned with it.
@@ -146,7 +167,7 @@ func carryOut(ctx context.Context, o Options, e extent) (r *Report, err error) {
 		return nil, err
 	}
 	for _, p := range parts {
-		if len(o.Parts) > 0 && !slices.Contains(o.Parts, p.name) {
+		if !o.asked(p.name) {
 			continue
 		}
 		began := time.Now()

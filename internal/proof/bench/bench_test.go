@@ -84,6 +84,48 @@ func TestATinyBenchmark(t *testing.T) {
 	assert.Contains(t, r.Conditions["settings"], "innodb_flush_log_at_trx_commit=1")
 }
 
+// TestATinyGrowth sees that one load can be measured with finished runs in the table, and a pass at rest.
+func TestATinyGrowth(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 12 seconds")
+	}
+	var said bytes.Buffer
+	r, err := carryOut(t.Context(), Options{
+		Node: []string{os.Args[0], "a-node"}, Parts: []string{"growth/history", "growth/pass"}, Workers: 100, Progress: &said,
+	}, extent{growing: growthExtent{
+		history: []int{1000}, historyLoad: 200, settle: time.Second, window: 2 * time.Second, jobs: 100, pending: 100, passes: 3,
+	}})
+	t.Log(said.String())
+	require.NoError(t, err)
+	require.Len(t, r.Growth, 1)
+	assert.Equal(t, 200, r.Growth[0].Offered)
+	assert.InDelta(t, 200, r.Growth[0].Fires, 20)
+	assert.Zero(t, r.Growth[0].Late.Early)
+	require.Len(t, r.PassAtRest, 3)
+	for _, p := range r.PassAtRest {
+		assert.Positive(t, p.Statements)
+	}
+	assert.Nil(t, r.Startup, "only what was asked for")
+}
+
+func TestPartsThatAreMeasured(t *testing.T) {
+	for _, c := range []struct {
+		parts []string
+		part  string
+		asked bool
+	}{
+		{nil, "floor", true},
+		{nil, "growth/rest", false},
+		{[]string{"growth"}, "growth/rest", true},
+		{[]string{"growth"}, "rest", false},
+		{[]string{"growth/rest"}, "growth/rest", true},
+		{[]string{"growth/rest"}, "growth/pass", false},
+	} {
+		o := Options{Parts: c.parts}
+		assert.Equal(t, c.asked, o.asked(c.part), "%v: %s", c.parts, c.part)
+	}
+}
+
 func TestAnUnknownPart(t *testing.T) {
 	_, err := Run(t.Context(), Options{Parts: []string{"flor"}})
 	require.ErrorContains(t, err, `"flor": want some of floor, distance, claims`)

@@ -87,7 +87,12 @@ func (s *site) step(ctx context.Context, nodes int, history qrtz.History, offere
 	if err != nil {
 		return Step{}, err
 	}
-	seconds, fires := t.Window.Seconds(), max(float64(o.Fires), 1)
+	return o.step(t), nil
+}
+
+// step is what the load of a trial cost.
+func (o *outcome) step(t trial) Step {
+	seconds, fires, offered := t.Window.Seconds(), max(float64(o.Fires), 1), t.offered()
 	step := Step{
 		Offered: offered, Fires: float64(o.Fires) / seconds, Late: o.lateness(), Unfinished: o.Unfinished,
 		Statements: float64(o.Did.Statements) / fires, Commits: float64(o.Did.Commits) / fires, Syncs: float64(o.Did.Syncs) / fires,
@@ -96,8 +101,8 @@ func (s *site) step(ctx context.Context, nodes int, history qrtz.History, offere
 	}
 	step.Late.Curve = nil
 	// What was claimed early, at most a second's fires, is no backlog.
-	step.KeptUp = step.Fires >= keptUp*float64(offered) && step.Late.P99 < float64(maxLate.Milliseconds()) && o.Unfinished <= offered+nodes*s.Workers
-	return step, nil
+	step.KeptUp = step.Fires >= keptUp*float64(offered) && step.Late.P99 < float64(maxLate.Milliseconds()) && o.Unfinished <= offered+t.Nodes*t.Workers
+	return step
 }
 
 // search looks for the heaviest load that is kept up with: it climbs by a half until one is too heavy, and then closes in.

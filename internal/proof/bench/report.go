@@ -24,6 +24,10 @@ type Report struct {
 	Memory     *Memory           `json:"memory,omitempty"`
 	Failover   []Failover        `json:"failover,omitempty"`
 	Startup    *Startup          `json:"startup,omitempty"`
+
+	Growth      []Growth      `json:"growth,omitempty"`
+	NodesAtRest []NodesAtRest `json:"nodes_at_rest,omitempty"`
+	PassAtRest  []PassAtRest  `json:"pass_at_rest,omitempty"`
 }
 
 const variablesSQL = `

@@ -60,6 +60,7 @@ func (r *Report) tables() []table {
 	var all []table
 	for _, t := range []table{
 		r.conditionTable(), r.floorTable(), r.claimTimeTable(), r.claimTable(), r.latenessTable(), r.everydayTable(), r.enqueueTable(), r.queuedTable(), r.backlogTable(), r.restTable(), r.memoryTable(), r.failoverTable(), r.startupTable(),
+		r.growthTable(), r.nodesAtRestTable(), r.passAtRestTable(),
 	} {
 		if len(t.rows) > 0 {
 			all = append(all, t)
@@ -240,6 +241,44 @@ func (r *Report) startupTable() table {
 	t := table{title: "Starting and stopping a node, in milliseconds", head: []string{"process start to first fire", "SIGTERM to exit"}}
 	if s := r.Startup; s != nil {
 		t.add(s.FirstFireMs, s.StopMs)
+	}
+	return t
+}
+
+func (r *Report) growthTable() table {
+	t := table{
+		title: "Growth: one load, with more history, more executes or more nodes",
+		note: "With finished runs in the table, each execute fires once a second, on a server that has just been filled. The executes share one load, " +
+			"without history: the fewer there are, the more often each fires.",
+		head: []string{
+			"grown", "nodes", "due/s", "started/s", "p50 ms", "p99 ms", "statements/fire", "server ms/fire", "lock waits", "deadlocks", "node cores", "server cores",
+		},
+	}
+	for _, g := range r.Growth {
+		t.add(figure(float64(g.Size))+" "+g.What, g.Nodes, g.Offered, g.Fires, g.Late.P50, g.Late.P99, g.Statements, g.serverMs(), g.LockWaits, g.Deadlocks, g.NodeCores, g.ServerCPU)
+	}
+	return t
+}
+
+func (r *Report) nodesAtRestTable() table {
+	t := table{
+		title: "Growth: nodes at rest, nothing due for days",
+		head:  []string{"nodes", "statements/s", "server cores", "node cores"},
+	}
+	for _, n := range r.NodesAtRest {
+		t.add(n.Nodes, n.Statements, n.ServerCPU, n.NodeCPU)
+	}
+	return t
+}
+
+func (r *Report) passAtRestTable() table {
+	t := table{
+		title: "Growth: a pass of the misfire handler that finds nothing to do",
+		note:  "With a look at what is due. The pending runs are of a class that no node handles. Server ms is its processor time.",
+		head:  []string{"stored", "ms", "statements", "server ms"},
+	}
+	for _, p := range r.PassAtRest {
+		t.add(p.What, p.Ms, p.Statements, p.ServerMs)
 	}
 	return t
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -15,7 +16,18 @@ const (
 
 	// agreeIn is how much later the last node knows all others: it may have polled just before the beat that shows them.
 	agreeIn = 4 * time.Second
+
+	manyNodes    = 8 // more than these take longer to join
+	manyExecutes = 100_000
 )
+
+// joinsIn is how much longer it takes many nodes to join.
+func joinsIn(nodes int) time.Duration {
+	return time.Duration(max(0, nodes-manyNodes)) * 200 * time.Millisecond
+}
+
+// storesIn is how long it takes at most to store many executes.
+func storesIn(executes int) time.Duration { return time.Duration(executes) * 100 * time.Microsecond }
 
 // trial is a load that some nodes carry for a while.
 type trial struct {
@@ -23,7 +35,12 @@ type trial struct {
 	Nodes, Workers int // Workers 0 for the default
 	Settle, Window time.Duration
 	Ahead          time.Duration // how much later than the window begins the first fire is due: then nothing is
+
+	prepare func(*database) error // before anything else is stored; nil: nothing
 }
+
+// offered is how many fires are due a second.
+func (t trial) offered() int { return int(math.Round(float64(t.Executes) / t.Every.Seconds())) }
 
 // outcome is what came of it, within its window.
 type outcome struct {
@@ -38,7 +55,23 @@ func (s *site) try(ctx context.Context, t trial) (outcome, error) {
 		return outcome{}, err
 	}
 	defer s.drop(context.WithoutCancel(ctx), d)
-	t.First = time.Now().Truncate(time.Second).Add(meetIn)
+	if t.prepare != nil {
+		if err := t.prepare(d); err != nil {
+			return outcome{}, err
+		}
+	}
+	meet := meetIn + joinsIn(t.Nodes)
+	t.First = time.Now().Truncate(time.Second).Add(meet)
+	storesFirst := t.Executes > manyExecutes
+	if storesFirst {
+		t.First = t.First.Add(storesIn(t.Executes))
+		if err := d.store(ctx, t.load); err != nil {
+			return outcome{}, err
+		}
+		if !sleep(ctx, time.Until(t.First.Add(-meet))) {
+			return outcome{}, ctx.Err()
+		}
+	}
 	from := t.First.Add(t.Settle)
 	if t.Nodes > 1 {
 		from = from.Add(agreeIn)
@@ -49,13 +82,15 @@ func (s *site) try(ctx context.Context, t trial) (outcome, error) {
 		return outcome{}, err
 	}
 	defer f.kill()
-	later := t.load
-	later.First = t.First.Add(t.Ahead)
-	if err := d.store(ctx, later); err != nil {
-		return outcome{}, err
+	if !storesFirst {
+		later := t.load
+		later.First = t.First.Add(t.Ahead)
+		if err := d.store(ctx, later); err != nil {
+			return outcome{}, err
+		}
 	}
 	if time.Until(t.First) < meetIn/3 {
-		return outcome{}, fmt.Errorf("could not start %d nodes and store %d executes in %s", t.Nodes, t.Executes, 2*meetIn/3)
+		return outcome{}, fmt.Errorf("could not start %d nodes and store %d executes in %s", t.Nodes, t.Executes, meet-meetIn/3)
 	}
 	var o outcome
 	if o.Did, err = s.counted(ctx, from, end); err != nil {
