@@ -39,7 +39,7 @@ SELECT ? AS AT, (SELECT COUNT(*) FROM QRTZ_NODE WHERE APPLICATION = ? AND INSTAN
 func Names(ctx context.Context, on schema.On) ([]string, error) {
 	apps, err := schema.RowsOf[Record](ctx, on, schema.Query{Text: listSQL, Args: []any{most}})
 	if err != nil {
-		return nil, fmt.Errorf("list apps: %w", err)
+		return nil, fmt.Errorf("read apps: %w", err)
 	}
 	names := make([]string, len(apps))
 	for i, a := range apps {
@@ -52,7 +52,7 @@ func Names(ctx context.Context, on schema.On) ([]string, error) {
 func List(ctx context.Context, on schema.On) ([]Record, error) {
 	apps, err := list(ctx, on)
 	if err != nil {
-		return nil, fmt.Errorf("list apps: %w", err)
+		return nil, fmt.Errorf("read apps: %w", err)
 	}
 	return apps, nil
 }

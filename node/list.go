@@ -86,7 +86,7 @@ func List(ctx context.Context, on schema.On, app string) ([]Record, error) {
 		err = countRunning(ctx, on, nodes)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
+		return nil, fmt.Errorf("read nodes: %w", err)
 	}
 	if nodes == nil {
 		nodes = []Record{} // which is [] in JSON
