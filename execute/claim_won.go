@@ -66,6 +66,16 @@ SELECT ` + wonColumns + `, E.JOB_DATA AS DATA
   LEFT JOIN QRTZ_RUN R FORCE INDEX (QRTZ_RUN_FIRE) ON R.EXECUTE_ID = E.ID AND R.FIRE_TIME = E.PREV_FIRE_TIME AND R.ATTEMPT = 1
  WHERE E.ID IN (?) AND E.CLAIM_TOKEN = ?`
 
+	// wonFewSQL also reads what few runs need of their jobs. It leaves out data that would take long to send.
+	wonFewSQL = `
+SELECT E.ID AS EXECUTE_ID, E.FENCE, R.ID AS RUN_ID, R.FIRE_TIME, R.STATE, COALESCE(R.CLAIM_TOKEN = ?, 0) AS OURS, E.JOB_DATA AS OWN_DATA,
+       COALESCE(J.ID, 0) AS ID, COALESCE(J.JOB_CLASS, '') AS JOB_CLASS,
+       IF(LENGTH(J.JOB_DATA) <= 4096, J.JOB_DATA, NULL) AS DATA, COALESCE(LENGTH(J.JOB_DATA), 0) AS DATA_SIZE, ` + run.OptionColumns + `
+  FROM QRTZ_EXECUTE E FORCE INDEX (PRIMARY)
+  LEFT JOIN QRTZ_RUN R FORCE INDEX (QRTZ_RUN_FIRE) ON R.EXECUTE_ID = E.ID AND R.FIRE_TIME = E.PREV_FIRE_TIME AND R.ATTEMPT = 1
+  LEFT JOIN QRTZ_JOB J ON J.ID = E.PID
+ WHERE E.ID IN (?) AND E.CLAIM_TOKEN = ?`
+
 	// wonManySQL reads the rows of other moves.
 	wonManySQL = `
 SELECT ` + wonColumns + `, NULL AS DATA
@@ -74,11 +84,55 @@ SELECT ` + wonColumns + `, NULL AS DATA
  WHERE E.CLAIM_TOKEN = ?`
 )
 
+// fewMoves are moves of which most have a job of their own, and whose jobs are read together with what was won.
+const fewMoves = 32
+
+// wonRow is what wonFewSQL reads.
+type wonRow struct {
+	ExecuteID int64          `db:"EXECUTE_ID"`
+	Fence     int64          `db:"FENCE"`
+	RunID     sql.NullInt64  `db:"RUN_ID"`
+	FireTime  sql.NullInt64  `db:"FIRE_TIME"`
+	State     sql.NullString `db:"STATE"`
+	Ours      bool           `db:"OURS"`
+	OwnData   []byte         `db:"OWN_DATA"`
+	jobRow
+}
+
+// withJobs tells whether the jobs of a batch of moves are read together with what was won.
+func withJobs(moves []Move) bool {
+	return len(moves) <= fewMoves && onlyOneFireEach(moves) && len(firesWith(moves, run.Running)) > 0
+}
+
+// readFew is readBack and readJobs in one.
+func readFew(p *schema.Packet, won *winnings, token int64, ids []int64) {
+	won.jobs = map[int64]jobRow{}
+	p.Select(func(r *sqlx.Rows) error {
+		var row wonRow
+		if err := r.StructScan(&row); err != nil {
+			return err
+		}
+		won.moved[row.ExecuteID] = row.Fence
+		won.note(row.ExecuteID, row.OwnData)
+		if row.RunID.Valid {
+			won.runs[fireKey{row.ExecuteID, row.FireTime.Int64}] = wonRun{row.RunID.Int64, run.State(row.State.String), row.Ours}
+		}
+		if row.ID != 0 {
+			won.jobs[row.ID] = row.jobRow
+		}
+		return nil
+	}, wonFewSQL, token, ids, token)
+}
+
 // readBack asks, within the transaction, which executes carry our token: those are ours. It also asks for the runs of the
 // fires that are to start here, whether this claim inserted them or not: a fire that has none needs none. Of fires that are
 // skipped it asks for the row that says so.
 func readBack(p *schema.Packet, won *winnings, token int64, ids []int64, moves []Move) {
 	won.moved, won.runs = make(map[int64]int64, len(moves)), make(map[fireKey]wonRun, len(moves))
+	if withJobs(moves) {
+		readFew(p, won, token, ids)
+		return
+	}
 	scan := func(r *sqlx.Rows) error {
 		var id, fence int64
 		var runID, fire sql.NullInt64
@@ -151,7 +205,7 @@ SELECT J.ID, J.JOB_CLASS, ` + run.JobDataColumns + `, ` + run.OptionColumns + `
 
 // readJobs reads what the runs need of their jobs, when nothing is locked any more.
 func readJobs(p *schema.Packet, won *winnings, moves []Move) {
-	if len(firesWith(moves, run.Running)) == 0 {
+	if len(firesWith(moves, run.Running)) == 0 || withJobs(moves) {
 		return
 	}
 	won.jobs = map[int64]jobRow{}

@@ -41,7 +41,8 @@ func (p *Packet) Select(scan func(*sqlx.Rows) error, query string, args ...any) 
 	p.within = append(p.within, p.step(query, args, scan))
 }
 
-// Then adds a query that is made after the COMMIT, whatever its size.
+// Then adds a query that is made after the COMMIT, whatever its size. The first must be one that cannot fail by itself: its answer tells that the
+// COMMIT was carried out.
 func (p *Packet) Then(scan func(*sqlx.Rows) error, query string, args ...any) {
 	p.after = append(p.after, p.step(query, args, scan))
 }
@@ -131,7 +132,9 @@ func (p *Packet) inOne(ctx context.Context, conn *sqlx.Conn, link linked) error 
 		texts = append(texts, end)
 	}
 	committed := len(sets) + 1
-	add(step{answered, nil, ignore})
+	if len(p.after) == 0 {
+		add(step{answered, nil, ignore})
+	}
 	for _, s := range p.after {
 		add(s)
 	}
