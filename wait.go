@@ -205,7 +205,9 @@ func (w *waiting) listen(runID int64) (came <-chan run.Result, leave func()) {
 	if !ok {
 		return nil, func() {}
 	}
-	return session.waiters.add(runID)
+	came, leave = session.waiters.add(runID)
+	session.results.Hurry() // its result may wait for company
+	return came, leave
 }
 
 // waiters are those who wait for runs that may end in this process.
@@ -231,6 +233,13 @@ func (w *waiters) add(runID int64) (came <-chan run.Result, leave func()) {
 			delete(w.byRun, runID)
 		}
 	}
+}
+
+// waitFor tells whether one waits for the end of a run.
+func (w *waiters) waitFor(runID int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.byRun[runID]) > 0
 }
 
 // tell tells of results that have been written.

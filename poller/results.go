@@ -19,6 +19,11 @@ const (
 	flushEvery = 25 * time.Millisecond
 	flushBatch = 500
 
+	// A result that nothing waits for may wait for company: until there are flushFew, or one that something waits for, and at most for
+	// flushLate.
+	flushFew  = 16
+	flushLate = 500 * time.Millisecond
+
 	flushTimeout  = 10 * time.Second // for one batch
 	flushMaxPause = 2 * time.Second  // between tries while the database is away
 	lastFlush     = 10 * time.Second // for what is left when stopping
@@ -35,8 +40,13 @@ type Results struct {
 
 	full chan struct{} // a batch is full
 
+	// Awaited tells whether a caller of this process waits for the end of a run; nil for never. Set it before use.
+	Awaited func(runID int64) bool
+
 	mu      sync.Mutex
 	waiting []run.Result
+	wanted  bool         // something waits for one of them
+	since   time.Time    // when the first of them came
 	locked  []run.Result // whose rows another transaction holds
 	said    bool         // that there are such
 }
@@ -51,8 +61,12 @@ func (r *Results) Add(result run.Result) {
 	if result.Run.ID == 0 {
 		return
 	}
+	wanted := !mayWait(result) || r.Awaited != nil && r.Awaited(result.Run.ID)
 	r.mu.Lock()
-	r.waiting = append(r.waiting, result)
+	if len(r.waiting) == 0 {
+		r.since = time.Now()
+	}
+	r.waiting, r.wanted = append(r.waiting, result), r.wanted || wanted
 	full := len(r.waiting) == flushBatch
 	r.mu.Unlock()
 	if full {
@@ -61,6 +75,27 @@ func (r *Results) Add(result run.Result) {
 		default: // Run knows already
 		}
 	}
+}
+
+// mayWait tells whether nothing waits for a result: that of a fire which succeeded, of a job that neither limits its runs nor has them
+// recovered, if the process dies. Of runs that were enqueued, those who enqueued them may wait for the end.
+func mayWait(r run.Result) bool {
+	o := r.Run.Options
+	return r.State == run.Succeeded && r.Run.ExecuteID != 0 && !o.Recovery && o.Overlap == run.OverlapAllow && o.MaxRunning == 0
+}
+
+// Hurry has what waits written with the next flush.
+func (r *Results) Hurry() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wanted = true
+}
+
+// ripe tells whether what waits is to be written now.
+func (r *Results) ripe() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.waiting) > 0 && (r.wanted || len(r.waiting) >= flushFew || time.Since(r.since) >= flushLate)
 }
 
 // Run writes results until ctx is done, and then what is left, for at most ten seconds.
@@ -75,6 +110,10 @@ func (r *Results) Run(ctx context.Context) {
 		case <-ctx.Done():
 		case <-r.full:
 		case <-timer.C:
+		}
+		if !r.ripe() {
+			timer.Reset(flushEvery)
+			continue
 		}
 		wrote, err := r.flush(context.WithoutCancel(ctx))
 		timer.Reset(pause(pacer, wrote, err))
@@ -209,7 +248,10 @@ func (r *Results) take() []run.Result {
 	defer r.mu.Unlock()
 	n := min(len(r.waiting), flushBatch)
 	batch := r.waiting[:n:n]
-	r.waiting = r.waiting[n:]
+	r.waiting, r.since = r.waiting[n:], time.Now()
+	if len(r.waiting) == 0 {
+		r.wanted = false
+	}
 	return batch
 }
 
@@ -219,7 +261,7 @@ func (r *Results) putBack(batch []run.Result) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.waiting = append(batch, r.waiting...)
+	r.waiting, r.wanted = append(batch, r.waiting...), true
 }
 
 func (r *Results) takeLocked() []run.Result {

@@ -258,3 +258,65 @@ func TestNothingToWriteIsNoSuccess(t *testing.T) {
 		stop()
 	})
 }
+
+// succeeded adds results of fires that nothing waits for.
+func succeeded(r *Results, from, n int, change ...func(*run.Result)) {
+	for i := range n {
+		result := run.Result{Run: run.Run{ID: int64(from + i), ExecuteID: 7, Options: run.Defaults()}, State: run.Succeeded}
+		for _, c := range change {
+			c(&result)
+		}
+		r.Add(result)
+	}
+}
+
+func TestResultsThatNothingWaitsForWaitForCompany(t *testing.T) {
+	collecting(t, func(t *testing.T, w *writer, r *Results, stop func(), _ *bytes.Buffer) {
+		succeeded(r, 1, 3)
+		rest(flushLate - flushEvery)
+		require.Empty(t, w.sizes())
+		rest(2 * flushEvery)
+		require.Equal(t, []int{3}, w.sizes(), "not for ever")
+
+		succeeded(r, 4, flushFew)
+		rest(flushEvery)
+		require.Equal(t, []int{3, flushFew}, w.sizes(), "there are enough of them")
+
+		succeeded(r, 100, 2)
+		add(r, 200, 1)
+		rest(flushEvery)
+		require.Equal(t, []int{3, flushFew, 3}, w.sizes(), "one that something waits for takes them along")
+
+		succeeded(r, 300, 2)
+		rest(2 * flushEvery)
+		require.Len(t, w.sizes(), 3)
+		r.Hurry()
+		rest(flushEvery)
+		require.Equal(t, []int{3, flushFew, 3, 2}, w.sizes())
+
+		succeeded(r, 400, 2)
+		stop()
+		require.Equal(t, []int{3, flushFew, 3, 2, 2}, w.sizes(), "and a node that stops writes them")
+	})
+}
+
+func TestWhichResultsSomethingWaitsFor(t *testing.T) {
+	for name, change := range map[string]func(*run.Result){
+		"it failed":                     func(r *run.Result) { r.State = run.Failed },
+		"it was enqueued":               func(r *run.Result) { r.Run.ExecuteID = 0 },
+		"it would be recovered":         func(r *run.Result) { r.Run.Options.Recovery = true },
+		"it is the only one of its job": func(r *run.Result) { r.Run.Options.Overlap = run.OverlapSkip },
+		"it has a slot":                 func(r *run.Result) { r.Run.Options.MaxRunning = 2 },
+		"a caller waits for it":         func(r *run.Result) { r.Run.ID = 77 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			collecting(t, func(t *testing.T, w *writer, r *Results, stop func(), _ *bytes.Buffer) {
+				r.Awaited = func(runID int64) bool { return runID == 77 }
+				succeeded(r, 1, 1, change)
+				rest(flushEvery)
+				require.Equal(t, []int{1}, w.sizes())
+				stop()
+			})
+		})
+	}
+}
