@@ -14,10 +14,12 @@ DBRUN    := go run ./internal/servers/dbrun
 DURATION ?= 10m
 SEED     ?= 0
 SHORT_SEED ?= 1
+SAMPLE   ?= 100
+JOBS     ?= 2
 TORTURE  := cd internal/proof/torture && go run . --duration $(DURATION) --seed $(SEED)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples/hello examples/transaction examples/hooks examples/testing examples/orders test race lint fmt bench bench/compare torture torture-galera torture-mysql torture-mutations check tidy vet fmt/check torture/short db/up db/down database faketime
+.PHONY: help demo examples/hello examples/transaction examples/hooks examples/testing examples/orders test race lint fmt bench bench/compare torture torture-galera torture-mysql torture-mutations mutations check tidy vet fmt/check torture/short db/up db/down database faketime
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z\/-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +71,9 @@ torture-mysql: faketime ## the same on MySQL 9 (fetched and unpacked, not instal
 
 torture-mutations: database faketime ## does the torture find bugs? take safety mechanisms out of a copy, one by one (SEEDS='11 12 13' JOBS=2)
 	@internal/proof/torture/mutate.sh
+
+mutations: database ## do the tests find bugs? change the code in small ways (PKG='run execute poller node misfire cron' SAMPLE=100 SEED=1 JOBS=2)
+	go run ./internal/proof/mutants -pkg '$(if $(filter ./...,$(PKG)),run execute poller node misfire cron,$(PKG))' -sample $(SAMPLE) -seed $(or $(filter-out 0,$(SEED)),1) -jobs $(JOBS)
 
 torture/short: database faketime
 	internal/proof/torture/mutate.sh --check

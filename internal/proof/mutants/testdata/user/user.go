@@ -1,0 +1,2 @@
+// Package user uses the fixture.
+package user
