@@ -16,10 +16,13 @@ SEED     ?= 0
 SHORT_SEED ?= 1
 SAMPLE   ?= 100
 JOBS     ?= 2
+STEPS    ?= 0
+WORKERS  ?= 1
+MODEL    := cd internal/proof/model && go run .
 TORTURE  := cd internal/proof/torture && go run . --duration $(DURATION) --seed $(SEED)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples/hello examples/transaction examples/hooks examples/testing examples/orders test race lint fmt bench bench/compare torture torture-galera torture-mysql torture-mutations mutations check tidy vet fmt/check torture/short db/up db/down database faketime
+.PHONY: help demo examples/hello examples/transaction examples/hooks examples/testing examples/orders test race lint fmt bench bench/compare torture torture-galera torture-mysql torture-mutations mutations model model/short check tidy vet fmt/check torture/short db/up db/down database faketime
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z\/-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +51,7 @@ race: database ## all tests with the race detector
 lint: $(LINT) ## golangci-lint
 	$(LINT) run
 	cd internal/proof/torture && $(LINT) run
+	cd internal/proof/model && $(LINT) run
 
 fmt: $(LINT) ## format everything
 	$(LINT) fmt
@@ -75,11 +79,19 @@ torture-mutations: database faketime ## does the torture find bugs? take safety 
 mutations: database ## do the tests find bugs? change the code in small ways (PKG='run execute poller node misfire cron' SAMPLE=100 SEED=1 JOBS=2)
 	go run ./internal/proof/mutants -pkg '$(if $(filter ./...,$(PKG)),run execute poller node misfire cron,$(PKG))' -sample $(SAMPLE) -seed $(or $(filter-out 0,$(SEED)),1) -jobs $(JOBS)
 
+model: database ## random histories, by the engine and by a model of its rules (DURATION=10m STEPS=… SEED=… WORKERS=1)
+	$(MODEL) --duration $(if $(filter 0,$(STEPS)),$(DURATION),0) --steps $(STEPS) --seed $(SEED) --workers $(WORKERS)
+
+model/short: database
+	cd internal/proof/model && go test ./...
+	$(MODEL) --duration 20s --seed $(SHORT_SEED)
+	$(MODEL) --duration 40s
+
 torture/short: database faketime
 	internal/proof/torture/mutate.sh --check
 	cd internal/proof/torture && go test -race ./... && go run . --duration 1m --seed $(SHORT_SEED)
 
-check: fmt/check vet lint tidy race torture/short ## what CI runs
+check: fmt/check vet lint tidy race model/short torture/short ## what CI runs
 
 db/up: database ## start a private server to play with, print its DSN
 	@$(DBRUN) up $(DB_DIR)
@@ -93,10 +105,12 @@ fmt/check: $(LINT)
 vet:
 	go vet ./...
 	cd internal/proof/torture && go vet ./...
+	cd internal/proof/model && go vet ./...
 
 tidy:
 	go mod tidy -diff
 	cd internal/proof/torture && go mod tidy -diff
+	cd internal/proof/model && go mod tidy -diff
 
 database:
 	@internal/servers/ensure-database.sh

@@ -137,7 +137,7 @@ func (m *Manual) RunDue(ctx context.Context) (told []Event, next time.Time, err 
 		}
 	}
 	if err == nil {
-		err = s.poller.RunDue(ctx, m.carryOut)
+		err = m.claim(ctx)
 	}
 	if err == nil {
 		next, err = m.next(ctx)
@@ -147,6 +147,15 @@ func (m *Manual) RunDue(ctx context.Context) (told []Event, next time.Time, err 
 		return told, time.Time{}, fmt.Errorf("qrtz: %w", err)
 	}
 	return told, next, nil
+}
+
+// claim carries out what is due, if the switches let this node claim.
+func (m *Manual) claim(ctx context.Context) error {
+	claiming, err := m.session.poller.FollowSwitches(ctx)
+	if err != nil || !claiming {
+		return err
+	}
+	return m.session.poller.RunDue(ctx, m.carryOut)
 }
 
 // carryOut carries a run out until it has ended or begins to wait.
@@ -244,10 +253,10 @@ func (m *Manual) Release(ctx context.Context, class string, returned bool) (told
 	m.held = slices.DeleteFunc(m.held, func(h *heldRun) bool { return h.at == at })
 	for _, held := range released {
 		held.goOn <- nil
-		if err = m.await(ctx, held.ended); err != nil {
-			err = fmt.Errorf("qrtz: %w", err)
-			break
-		}
+		err = errors.Join(err, m.await(ctx, held.ended))
+	}
+	if err != nil {
+		err = fmt.Errorf("qrtz: %w", err)
 	}
 	told, m.told = m.told, nil
 	return told, err
@@ -294,6 +303,7 @@ func (m *Manual) Stop(ctx context.Context) (told []Event, err error) {
 	}
 	m.held = nil
 	err = m.session.results.Flush(ctx)
+	m.session.poller.Leave(ctx)
 	m.Leave(ctx)
 	return m.told, err
 }

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// kept are histories that showed a difference once, of the engine or of the model, as the program printed them.
+var kept = []struct {
+	name  string
+	steps []Step
+}{
+	{name: "a pass ends pending runs that are to be cancelled", steps: []Step{
+		{Do: "job", ID: 1, Job: &Job{}},
+		{Do: "sql run", ID: 1},
+		{Do: "sql cancel"},
+		{Do: "join", Node: 1},
+	}},
+	{name: "rows of one pass are in the order of their executes", steps: []Step{
+		{Do: "job", ID: 1, Job: &Job{KeepRuns: 1}},
+		{Do: "exec", ID: 1, N: 1, Exec: &Exec{Every: 1000, Repeat: -1, Start: -600000}},
+		{Do: "exec", ID: 2, N: 1, Exec: &Exec{Every: 1000, Repeat: 3}},
+		{Do: "join"},
+		{Do: "advance", By: 120000},
+		{Do: "pass"},
+	}},
+	{name: "a schedule that names no app is paused with its job", steps: []Step{
+		{Do: "job", ID: 1, Job: &Job{}},
+		{Do: "exec", ID: 4, N: 1, Exec: &Exec{Every: 333, Repeat: 1, NoApp: true}},
+		{Do: "pause job", ID: 1},
+	}},
+	{name: "a run that leaves no row cannot be tried again", steps: []Step{
+		{Do: "job", ID: 2, Job: &Job{History: "NONE"}},
+		{Do: "sql run", ID: 2},
+		{Do: "join"},
+		{Do: "poll", At: 13, How: "freeze", Then: []Step{{Do: "retry", ID: 19}}},
+	}},
+}
+
+func TestKeptHistories(t *testing.T) {
+	w := testWorld(t)
+	for _, h := range kept {
+		t.Run(h.name, func(t *testing.T) {
+			p, err := newPlayer(w)
+			require.NoError(t, err)
+			require.NoError(t, p.play(h.steps))
+		})
+	}
+}
