@@ -59,6 +59,11 @@ func (c cluster) Alone() bool {
 	return v.Alone()
 }
 
+func (c cluster) Position() (position, of int) {
+	v := c.View()
+	return v.Position()
+}
+
 func (c cluster) MayOwn() func(id int64) bool {
 	v := c.View()
 	return v.MayOwn()

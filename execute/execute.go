@@ -25,6 +25,8 @@ type Execute struct {
 	Prev         time.Time    // the latest fire behind it, in the schedule's zone; zero if there is none
 	Next         time.Time    // the next fire, in the schedule's zone; zero if not yet computed, or none
 
+	ChangedAt time.Time // when it was last added or changed by SQL, as it was read
+
 	// ResumedAt is when an execute that was paused was set to EXECUTING again by SQL: fires before it belong to the pause.
 	// Zero otherwise.
 	ResumedAt time.Time

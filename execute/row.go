@@ -111,7 +111,7 @@ func (r *row) givenUp() error {
 func (r *row) execute(schedules *Schedules) *Execute {
 	e := &Execute{
 		ID: r.ID, JobID: r.JobID, Class: r.Class, JobName: r.JobName.String, Name: r.Name.String, State: r.State, Misfire: r.Misfire, CatchUpLimit: r.CatchUpLimit,
-		Exclusive: r.Exclusive, Priority: r.Priority.Within(),
+		ChangedAt: fromMillis(r.ChangedAt), Exclusive: r.Exclusive, Priority: r.Priority.Within(),
 		Fired: max(r.Fired.Int64, 0), Prev: fromMillis(r.Prev), Next: fromMillis(r.Next),
 		guard: guard{prev: r.Prev, next: r.Next, fired: r.Fired, token: r.Token, spec: r.Spec},
 	}

@@ -22,6 +22,7 @@ type Clock struct {
 	log    zerolog.Logger
 	sample atomic.Pointer[sample]
 	still  atomic.Bool
+	usual  atomic.Int64 // how long a quick answer takes, in nanoseconds; 0 before the first measurement
 }
 
 type sample struct {
@@ -32,7 +33,8 @@ type sample struct {
 }
 
 const (
-	// probes is how many readings a measurement takes; the one with the quickest answer counts.
+	// probes is how many readings a measurement takes at most; the one with the quickest answer counts. One that is as quick as
+	// answers usually are is enough.
 	probes = 3
 
 	// stepFrom is by how much the database's clock must have jumped to be called a step in the log.
@@ -74,11 +76,16 @@ func (c *Clock) Measure(ctx context.Context) error {
 			return fmt.Errorf("read the database's clock: %w", err)
 		}
 		arrived := elapsed()
-		if took := arrived - asked; best == nil || took < quickest {
+		took := arrived - asked
+		if best == nil || took < quickest {
 			database := time.UnixMicro(micros)
 			best, quickest = &sample{database, arrived, c.wall().Sub(database), true}, took
 		}
+		if usual := c.usual.Load(); usual > 0 && took <= time.Duration(usual)*5/4 {
+			break
+		}
 	}
+	c.noteUsual(quickest)
 	for {
 		old := c.sample.Load()
 		if old.arrived > best.arrived {
@@ -89,6 +96,14 @@ func (c *Clock) Measure(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// noteUsual has what is usual follow answers that are quicker at once, and slower ones slowly.
+func (c *Clock) noteUsual(took time.Duration) {
+	if usual := time.Duration(c.usual.Load()); usual > 0 {
+		took = min(took, usual*9/8)
+	}
+	c.usual.Store(int64(max(took, 1)))
 }
 
 // Note corrects the clock by an answer that contained the server's time. Sent and received are when its request was sent and

@@ -45,6 +45,43 @@ func TestTheClockIsNotFarBehind(t *testing.T) {
 	assert.WithinDuration(t, before, c.Now(), 250*time.Millisecond)
 }
 
+// An answer that is as quick as usual is enough.
+func TestAMeasurementTakesFewReadings(t *testing.T) {
+	db := newDB(t)
+	c := NewClock(db, time.Now, zerolog.Nop())
+	status := statusTable(t, db)
+	asked := func() (n int) {
+		require.NoError(t, db.GetContext(t.Context(), &n, `SELECT VARIABLE_VALUE FROM `+status+` WHERE VARIABLE_NAME = 'Com_select'`))
+		return n
+	}
+	measured := func() int {
+		before := asked()
+		require.NoError(t, c.Measure(t.Context()))
+		return asked() - before - 1
+	}
+	db.SetMaxOpenConns(1) // the counter is the session's
+	assert.Equal(t, probes, measured(), "nothing is usual yet")
+	c.usual.Store(int64(time.Hour))
+	assert.Equal(t, 1, measured())
+	assert.LessOrEqual(t, time.Duration(c.usual.Load()), time.Minute, "a quicker answer is usual at once")
+	c.usual.Store(1)
+	assert.Equal(t, probes, measured(), "none was quick")
+	c.usual.Store(int64(time.Microsecond))
+	c.noteUsual(time.Second)
+	assert.Equal(t, int64(1125), c.usual.Load(), "slower ones become usual slowly")
+}
+
+// statusTable is where the server tells what this session has done.
+func statusTable(t *testing.T, db *sqlx.DB) string {
+	t.Helper()
+	var version string
+	require.NoError(t, db.GetContext(t.Context(), &version, `SELECT VERSION()`))
+	if strings.Contains(version, "MariaDB") {
+		return "information_schema.SESSION_STATUS"
+	}
+	return "performance_schema.session_status"
+}
+
 // A wall clock that is wrong, or jumps, shows in Skew and nowhere else.
 func TestTheClockDoesNotFollowTheWall(t *testing.T) {
 	db := newDB(t)

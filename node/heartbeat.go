@@ -58,6 +58,7 @@ func (m *Member) showBeats(ctx context.Context) {
 	}
 }
 
+// show brings the row in line with the view that the heartbeat has just read.
 func (m *Member) show(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(m.cfg.BeatEvery, syncFor))
 	defer cancel()
@@ -65,8 +66,17 @@ func (m *Member) show(ctx context.Context) error {
 	if err := m.store.Show(ctx, self.NodeID, self.ID, m.clock.Skew()); err != nil {
 		return err
 	}
-	return m.Refresh(ctx)
+	v := m.View()
+	if m.clock.Now().Sub(v.At) > beatIsNew { // it took long, for a lock
+		return m.Refresh(ctx)
+	}
+	m.tidying.Lock()
+	defer m.tidying.Unlock()
+	return m.follow(ctx, v)
 }
+
+// beatIsNew is how old the view of a heartbeat may be that the node's row is brought in line with.
+const beatIsNew = time.Second
 
 // Beat measures the clock, sends a heartbeat and reads the cluster, all of it without waiting for a lock of another transaction. An
 // instance that finds its row in other hands, or its heartbeat deleted, gives up its runs and joins again.

@@ -132,6 +132,11 @@ func (m *Member) Refresh(ctx context.Context) error {
 	}
 	m.tidying.Lock()
 	defer m.tidying.Unlock()
+	return m.follow(ctx, v)
+}
+
+// follow does what Refresh does beside reading, and reads again what it has written.
+func (m *Member) follow(ctx context.Context, v View) error {
 	wrote, err := m.tidy(ctx, v)
 	if !wrote {
 		return err
@@ -140,7 +145,7 @@ func (m *Member) Refresh(ctx context.Context) error {
 	return m.unlessLocked(ctx, errors.Join(err, again))
 }
 
-// tidy does what Refresh does beside reading, and tells whether it wrote anything.
+// tidy writes what Refresh writes, and tells whether that was anything.
 func (m *Member) tidy(ctx context.Context, v View) (wrote bool, err error) {
 	if v.Me.StoppedByApp && v.AppOn || v.Me.On && !v.AppOn {
 		wrote = true

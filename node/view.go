@@ -125,6 +125,26 @@ func (v *View) Alone() bool {
 	return !slices.ContainsFunc(v.Nodes, func(n Node) bool { return n.ID != v.Me.ID && v.claims(&n) })
 }
 
+// Position says which of the nodes this one is, from 0, that could look for work in its place, and how many they are: they handle
+// all its classes, and they claim; if this node may not, they are alive. Nodes of the same classes that see the same cluster have
+// different positions.
+func (v *View) Position() (position, of int) {
+	counts := v.alive
+	if v.Claiming() {
+		counts = v.claims
+	}
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		if n.ID == v.Me.ID {
+			position = of
+			of++
+		} else if counts(n) && n.silent <= v.fresh && !slices.ContainsFunc(v.Me.Classes, func(class string) bool { return !n.handles(class) }) {
+			of++
+		}
+	}
+	return position, max(of, 1)
+}
+
 // MayOwn returns a test of ids that this node may be the owner of, whatever their class: no node that handles all its
 // classes goes before it. It is nil if there is no such node.
 func (v *View) MayOwn() func(id int64) bool {

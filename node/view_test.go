@@ -138,6 +138,34 @@ func TestMayOwnTellsByTheIDAlone(t *testing.T) {
 	assert.Nil(t, alone.MayOwn())
 }
 
+func TestPositions(t *testing.T) {
+	place := func(v View) [2]int {
+		position, of := v.Position()
+		return [2]int{position, of}
+	}
+	for i := range 5 {
+		assert.Equal(t, [2]int{i, 5}, place(cluster(i, five()...)), "each its own")
+	}
+	assert.Equal(t, [2]int{0, 1}, place(View{}), "one that is not in the cluster")
+
+	for what, lose := range map[string]func(*Node){
+		"left":                 func(n *Node) { n.Instance = 0 },
+		"off":                  func(n *Node) { n.On = false },
+		"silent":               func(n *Node) { n.silent = 8 * time.Second },
+		"lacks one of classes": func(n *Node) { n.Classes = []string{"d"} },
+	} {
+		nodes := five()
+		lose(&nodes[1])
+		assert.Equal(t, [2]int{1, 4}, place(cluster(2, nodes...)), what)
+	}
+	more := cluster(0, live("a", "c", "d"), live("b", "c"), live("e", "c", "d", "f"))
+	assert.Equal(t, [2]int{0, 2}, place(more), "only who handles all its classes looks in its place")
+
+	off := five()
+	off[2].On = false
+	assert.Equal(t, [2]int{2, 5}, place(cluster(2, off...)), "one that is off looks for its switch")
+}
+
 func TestAlone(t *testing.T) {
 	other := live("b", "another class")
 	v := cluster(0, live("a", "c"), other)

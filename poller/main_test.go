@@ -430,6 +430,8 @@ type fakeCluster struct {
 	off        bool
 	rank       int
 	joined     bool // another node claims, too
+	position   int
+	nodes      int // 0 for one
 	owner      func(id int64) (string, int)
 	onAgainAt  time.Time
 	offSince   time.Time
@@ -501,6 +503,12 @@ func (c *fakeCluster) Turn(_ string, id int64) (string, int) {
 }
 
 func (c *fakeCluster) Alone() bool { return !c.joined }
+
+func (c *fakeCluster) Position() (position, of int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.position, max(c.nodes, 1)
+}
 
 func (c *fakeCluster) MayOwn() func(int64) bool { return nil }
 

@@ -70,7 +70,7 @@ func (p *Poller) claimDue(ctx context.Context) (won execute.Applied, err error) 
 	if err != nil {
 		return won, err
 	}
-	ready, err := p.prepare(ctx, append(fresh, due...))
+	ready, err := p.prepare(ctx, append(fresh, due...), p.entryFor)
 	if err != nil {
 		return won, err
 	}

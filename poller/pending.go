@@ -21,6 +21,7 @@ type pendingLoop struct {
 
 	looks  int       // that have been made
 	urgent run.Place // how far the look for urgent runs behind has come, over several looks
+	swept  bool      // the look is made because this node's sweep has found some, while few come
 	scout  time.Time // when that is made next
 
 	place  run.Place // how far the look has come

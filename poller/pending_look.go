@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	lookFast  = 12 * time.Millisecond             // between looks for pending runs while many are found
-	dearRead  = 50 * time.Millisecond             // a page that takes longer and has few runs had the server pass over many rows
-	fewFound  = 100                               // runs of such a page
-	dearPause = 4                                 // times as long as such a page took, there is no further look
-	lookAhead = sweepEvery + 100*time.Millisecond // a look also reads what will be available within this time
-	lookFor   = 100 * time.Millisecond            // after which a look that reads on and on first sees to what this process has enqueued
-	pageFor   = sweepEvery                        // how long what a look has read is claimed from
+	lookFast  = 12 * time.Millisecond  // between looks for pending runs while many are found
+	dearRead  = 50 * time.Millisecond  // a page that takes longer and has few runs had the server pass over many rows
+	fewFound  = 100                    // runs of such a page
+	dearPause = 4                      // times as long as such a page took, there is no further look
+	lookSlack = 100 * time.Millisecond // a look also reads what will be available this long after the next sweep
+	lookFor   = 100 * time.Millisecond // after which a look that reads on and on first sees to what this process has enqueued
+	pageFor   = sweepEvery             // how long what a look has read is claimed from
 
 	runBlock     = 16                     // runs with consecutive ids that one node claims first
 	stalledAfter = 750 * time.Millisecond // an owner that has left its oldest run lying for longer loses its head start
@@ -75,6 +75,8 @@ func (l *pendingLoop) look(ctx context.Context, rooms map[string]int) (tried boo
 	}
 	if l.lookDue(now) {
 		told := l.signals.lookAt.Swap(0) != 0
+		_, oftenAnyway := l.rate.pause(now)
+		l.swept = l.signals.swept.Swap(false) && !oftenAnyway
 		l.next = time.Time{}
 		l.forgetPage()
 		l.began, l.more = now, true
@@ -196,7 +198,7 @@ func (l *pendingLoop) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	now, first, began := l.cluster.Now(), l.place.IsFront(), time.Now()
-	page, err := l.runs.PendingPage(ctx, l.classes, now.Add(lookAhead), l.place)
+	page, err := l.runs.PendingPage(ctx, l.classes, now.Add(l.lookAhead()), l.place)
 	if err != nil {
 		return err
 	}
@@ -214,6 +216,9 @@ func (l *pendingLoop) read(ctx context.Context) error {
 			l.own = append(l.own, r)
 			continue
 		case r.AvailableAt.After(now):
+			continue
+		case l.swept && !page.More && len(page.Runs) < fewFound: // its owner may sweep much later
+			l.own = append(l.own, r)
 			continue
 		case first && seen[owner].id == 0:
 			seen[owner] = l.frontOf(owner, r.ID)

@@ -61,6 +61,7 @@ type Cluster interface {
 	Rank(class string, id int64) int      // how many nodes go before this one
 	Turn(class string, id int64) (owner string, rank int)
 	Alone() bool                          // no other node claims
+	Position() (position, of int)         // which of how many live nodes this one is, from 0
 	MayOwn() func(id int64) bool          // whether its rank may be 0, the class unknown; nil for always
 	Refresh(ctx context.Context) error    // look again now
 	PassedOver(ctx context.Context) error // what was due while off has been passed over
@@ -82,8 +83,8 @@ type Pool interface {
 }
 
 const (
-	sweepEvery = 500 * time.Millisecond // between looks for what others left lying, and for what is new
-	grace      = 250 * time.Millisecond // the owner's head start: a node of rank k claims no earlier than k × grace after the fire time
+	sweepEvery = 500 * time.Millisecond // between looks for what others left lying, and for what is new, of a few nodes (sweepers)
+	grace      = 250 * time.Millisecond // the owner's head start: a node of rank k claims no earlier than k × grace after the fire time (mostGraces)
 	maxBatch   = 500                    // executes, or pending runs, of one claim; larger ones gain nothing
 	maxSwept   = 1000                   // rows of one sweep
 
@@ -131,6 +132,7 @@ type Poller struct {
 	poll     chan struct{} // do not wait for the next beat
 
 	lastChange time.Time // of executes, that the sweep has read
+	uneasy     time.Time // until when the sweep hurries: an owner has left something
 }
 
 // New returns a poller.
@@ -159,7 +161,7 @@ func New(executes Executes, runs Runs, cluster Cluster, pool Pool, cfg Config) *
 func (p *Poller) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	loops.Go(func() { p.pollLoop(ctx) })
-	loops.Go(func() { outage.Every(ctx, p.cfg.Log, "sweep", sweepEvery, p.sweep) })
+	loops.Go(func() { p.sweepLoop(ctx) })
 	loops.Go(func() { p.dispatchLoop(ctx) })
 	loops.Go(func() { p.pendingLoop(ctx) })
 	loops.Wait()
@@ -227,7 +229,7 @@ func (p *Poller) readDue(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ready, err := p.prepare(ctx, due)
+	ready, err := p.prepare(ctx, due, p.entryFor)
 	p.plan.replace(ready, mark)
 	signal(p.wake)
 	return err
@@ -242,7 +244,7 @@ func (p *Poller) handles(class string) bool {
 
 // prepare returns the entries of rows that can be planned. It first moves rows whose schedule is broken, new, or was
 // resumed by SQL, and returns them, too, if this node may claim them.
-func (p *Poller) prepare(ctx context.Context, rows []*execute.Execute) ([]*entry, error) {
+func (p *Poller) prepare(ctx context.Context, rows []*execute.Execute, entryFor func(*execute.Execute) *entry) ([]*entry, error) {
 	var ready []*entry
 	var moves []execute.Move
 	now := p.cluster.Now()
@@ -256,7 +258,7 @@ func (p *Poller) prepare(ctx context.Context, rows []*execute.Execute) ([]*entry
 		case e.Next.Before(e.ResumedAt):
 			moves = append(moves, e.MoveTo(e.ResumedAt))
 		default:
-			ready = append(ready, p.entryFor(e))
+			ready = append(ready, entryFor(e))
 		}
 	}
 	for some := range slices.Chunk(moves, maxSwept) {
@@ -267,16 +269,16 @@ func (p *Poller) prepare(ctx context.Context, rows []*execute.Execute) ([]*entry
 		}
 		for _, e := range moved.Moved {
 			if e.State == execute.Executing && !e.Next.After(p.horizon(now)) {
-				ready = append(ready, p.entryFor(e))
+				ready = append(ready, entryFor(e))
 			}
 		}
 	}
 	return ready, nil
 }
 
-// entryFor plans a claim at the fire's time, or later by a grace for each node that goes first.
+// entryFor plans a claim at the fire's time, or later by the head start of others.
 func (p *Poller) entryFor(e *execute.Execute) *entry {
-	return &entry{execute: e, at: e.Next.Add(time.Duration(p.cluster.Rank(e.Class, e.ID)) * grace)}
+	return &entry{execute: e, at: e.Next.Add(p.headStart(e))}
 }
 
 // HandBackDoubts hands back claims in doubt, if they did commit, and what GiveUp was told of.

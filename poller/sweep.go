@@ -2,6 +2,7 @@ package poller
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/qrtz-go/qrtz/execute"
@@ -15,7 +16,7 @@ func (p *Poller) sweep(ctx context.Context) error {
 	now := p.cluster.Now()
 	found, err := p.executes.Glance(ctx, execute.Look{
 		NodeID: p.cluster.Self().NodeID, Classes: p.cfg.Classes,
-		From: now.Add(-p.cfg.MisfireAfter), Until: now.Add(-grace), Now: now.Add(lookAhead), Since: p.lastChange,
+		From: now.Add(-p.cfg.MisfireAfter), Until: now.Add(-grace), Now: now.Add(p.lookAhead()), Since: p.lastChange,
 	})
 	if err != nil {
 		return err
@@ -31,17 +32,20 @@ func (p *Poller) sweep(ctx context.Context) error {
 		return err
 	}
 	if found.New {
-		err = p.addToPlan(ctx, func() ([]*execute.Execute, error) { return p.executes.New(ctx, p.cfg.Classes, maxSwept) })
+		err = p.addToPlan(ctx, p.entryForNew(now, time.Time{}), func() ([]*execute.Execute, error) { return p.executes.New(ctx, p.cfg.Classes, maxSwept) })
 	}
 	if err == nil && found.ChangedAt().After(p.lastChange) {
 		err = p.planChanged(ctx, now, found.ChangedAt())
 	}
 	if err == nil && found.Overdue && p.pool.Free() > 0 && !p.behind() {
-		err = p.addToPlan(ctx, func() ([]*execute.Execute, error) {
-			return p.executes.Overdue(ctx, execute.Executing, p.withRoom(), now.Add(-p.cfg.MisfireAfter), now.Add(-grace), maxSwept)
+		p.uneasy = now.Add(uneasyFor)
+		err = p.addToPlan(ctx, p.entryFor, func() ([]*execute.Execute, error) {
+			rows, err := p.executes.Overdue(ctx, execute.Executing, p.withRoom(), now.Add(-p.cfg.MisfireAfter), now.Add(-grace), maxSwept)
+			return slices.DeleteFunc(rows, p.nextLooks(now)), err
 		})
 	}
 	if err == nil && found.Pending {
+		p.signals.swept.Store(p.manyNodes())
 		p.Look(now)
 	}
 	return err
@@ -146,7 +150,7 @@ func (p *Poller) planChanged(ctx context.Context, now, changedAt time.Time) erro
 	if since.IsZero() {
 		since = now.Add(-p.cfg.MisfireAfter) // what was changed before, the first poll has read
 	}
-	err := p.addToPlan(ctx, func() ([]*execute.Execute, error) {
+	err := p.addToPlan(ctx, p.entryForNew(now, p.lookedBefore(now)), func() ([]*execute.Execute, error) {
 		return p.executes.Changed(ctx, since, now.Add(-p.cfg.MisfireAfter), p.horizon(now), maxSwept)
 	})
 	if err == nil {
@@ -163,7 +167,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // addToPlan adds to the plan what read returns.
-func (p *Poller) addToPlan(ctx context.Context, read func() ([]*execute.Execute, error)) error {
+func (p *Poller) addToPlan(ctx context.Context, entryFor func(*execute.Execute) *entry, read func() ([]*execute.Execute, error)) error {
 	mark := p.plan.mark()
 	rows, err := read()
 	if err != nil {
@@ -175,7 +179,7 @@ func (p *Poller) addToPlan(ctx context.Context, read func() ([]*execute.Execute,
 			ours = append(ours, e)
 		}
 	}
-	ready, err := p.prepare(ctx, ours)
+	ready, err := p.prepare(ctx, ours, entryFor)
 	p.plan.add(ready, mark)
 	signal(p.wake)
 	return err
