@@ -25,10 +25,11 @@ const (
 	// Runs whose job has been deleted are kept as long as by default. A run that was given its state by SQL may lack
 	// FINISHED_AT; it ended no earlier than it was to begin.
 	//
-	// Per state, in the order of QRTZ_RUN_STATE: a walk by id would go through every other app's runs.
+	// Per state, in the order of QRTZ_RUN_STATE: a walk by id would go through every other app's runs. The server is told the index, as
+	// for what is stuck.
 	expiredSQL = `
 SELECT R.ID, R.AVAILABLE_AT, COALESCE(R.FINISHED_AT, R.CLAIMED_AT, R.AVAILABLE_AT) AS FINISHED, COALESCE(J.KEEP_FOR, ?) AS KEEP_FOR
-  FROM QRTZ_RUN R LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
+  FROM QRTZ_RUN R FORCE INDEX (QRTZ_RUN_STATE) LEFT JOIN QRTZ_JOB J ON J.ID = R.JOB_ID
  WHERE R.APPLICATION = ? AND R.STATE = ? AND `
 	expiredSameSQL  = expiredSQL + `R.AVAILABLE_AT = ? AND R.ID > ? ORDER BY R.ID LIMIT ?`
 	expiredAfterSQL = expiredSQL + `R.AVAILABLE_AT > ? AND R.AVAILABLE_AT <= ? ORDER BY R.AVAILABLE_AT, R.ID LIMIT ?`
@@ -37,7 +38,10 @@ SELECT R.ID, R.AVAILABLE_AT, COALESCE(R.FINISHED_AT, R.CLAIMED_AT, R.AVAILABLE_A
 
 	soonestSQL = `SELECT COALESCE(MIN(AVAILABLE_AT), ?) FROM QRTZ_RUN WHERE APPLICATION = ? AND STATE = ? AND AVAILABLE_AT > ?`
 
-	countedJobsSQL = `SELECT ID, KEEP_RUNS FROM QRTZ_JOB WHERE APPLICATION = ? AND KEEP_RUNS > 0 AND ID > ? ORDER BY ID LIMIT ?`
+	// In the order of QRTZ_JOB_KEEP_RUNS: jobs that keep all their runs are none of its range.
+	countedJobsSQL = `
+SELECT ID, KEEP_RUNS FROM QRTZ_JOB FORCE INDEX (QRTZ_JOB_KEEP_RUNS)
+ WHERE APPLICATION = ? AND (KEEP_RUNS = ? AND ID > ? OR KEEP_RUNS > ?) ORDER BY KEEP_RUNS, ID LIMIT ?`
 
 	surplusRunsSQL = `
 SELECT ID FROM QRTZ_RUN WHERE JOB_ID = ? AND APPLICATION = ? AND STATE NOT IN ('PENDING', 'RUNNING') ORDER BY ID DESC LIMIT ? OFFSET ?`
@@ -51,10 +55,15 @@ var finalStates = []State{Succeeded, Failed, Lost, Cancelled, Skipped}
 
 // cleanedTo is how far CleanHistory has come.
 type cleanedTo struct {
-	aged    runWalk // the runs that were due long enough ago
-	odd     runWalk // the others: they may have ended before their time
-	counted int64   // the job up to which KEEP_RUNS has been looked at
-	begun   bool
+	aged    runWalk    // the runs that were due long enough ago
+	odd     runWalk    // the others: they may have ended before their time
+	counted countedJob // the job up to which KEEP_RUNS has been looked at
+}
+
+// countedJob is a job that keeps a number of runs. The zero value is before all of them.
+type countedJob struct {
+	ID       int64 `db:"ID"`
+	KeepRuns int   `db:"KEEP_RUNS"`
 }
 
 // runWalk is a walk through the finished runs of the app: state by state, in the order of the time they were due.
@@ -213,14 +222,12 @@ func (s *Store) deleteRuns(ctx context.Context, ids []int64) (locked []int64, er
 // cleanByNumber continues with the jobs that keep a number of runs. It looks at all that they keep, so that it takes some
 // of the jobs at a time.
 func (s *Store) cleanByNumber(ctx context.Context) (deleted int, more bool, err error) {
-	if !s.cleaned.begun {
-		s.cleaned.begun, s.cleaned.counted = true, math.MinInt64
+	at := s.cleaned.counted
+	if at.KeepRuns == 0 { // at the beginning: behind the jobs that keep all
+		at.ID = math.MaxInt64
 	}
-	var jobs []struct {
-		ID       int64 `db:"ID"`
-		KeepRuns int   `db:"KEEP_RUNS"`
-	}
-	if err := s.db.Select(ctx, &jobs, countedJobsSQL, s.app, s.cleaned.counted, countedJobs); err != nil {
+	var jobs []countedJob
+	if err := s.db.Select(ctx, &jobs, countedJobsSQL, s.app, at.KeepRuns, at.ID, at.KeepRuns, countedJobs); err != nil {
 		return 0, false, err
 	}
 	var problems []error
@@ -232,10 +239,10 @@ func (s *Store) cleanByNumber(ctx context.Context) (deleted int, more bool, err 
 		n, left, err := s.cleanJob(ctx, job.ID, job.KeepRuns)
 		deleted, looked, more = deleted+n, looked+job.KeepRuns, more || left
 		problems = append(problems, err)
-		s.cleaned.counted = job.ID
+		s.cleaned.counted = job
 	}
 	if len(jobs) < countedJobs {
-		s.cleaned.counted = math.MinInt64
+		s.cleaned.counted = countedJob{}
 	}
 	return deleted, more, errors.Join(problems...)
 }

@@ -77,6 +77,53 @@ func TestHistoryIsCleanedByNumber(t *testing.T) {
 	require.Equal(t, int64(30), f.Count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE JOB_ID = ?`, all))
 }
 
+// The walk through the jobs that keep a number of runs goes by that number, page by page.
+func TestAllJobsWithANumberOfRunsAreVisited(t *testing.T) {
+	f := newTables(t)
+	jobs := map[int64]int{}
+	for i := range 2*countedJobs + 50 {
+		id, keep := f.AddJob(fmt.Sprint("job ", i)), (i*7)%5 // ids are in another order than numbers; none for some
+		f.Exec(`UPDATE QRTZ_JOB SET KEEP_RUNS = ? WHERE ID = ?`, keep, id)
+		f.finished(id, 6, Succeeded, noon.UnixMilli())
+		jobs[id] = keep
+	}
+	deleted := 0
+	for range 3 {
+		n, _, err := f.store.CleanHistory(t.Context(), noon)
+		require.NoError(t, err)
+		deleted += n
+	}
+	want := 0
+	for id, keep := range jobs {
+		kept := 6
+		if keep > 0 {
+			kept = keep
+		}
+		want += 6 - kept
+		require.Equal(t, int64(kept), f.Count(`SELECT COUNT(*) FROM QRTZ_RUN WHERE JOB_ID = ?`, id), "of a job that keeps %d", keep)
+	}
+	require.Equal(t, want, deleted)
+	f.finished(f.Job, 1, Succeeded, noon.UnixMilli())
+	require.Zero(t, f.cleaned(noon), "and again from the beginning")
+}
+
+// However many jobs there are: a pass that deletes nothing reads those that have a rule of their own.
+func TestCleaningReadsFewJobs(t *testing.T) {
+	f := newTables(t)
+	const many = `INSERT INTO QRTZ_JOB (APPLICATION, NAME, JOB_CLASS)
+		SELECT 'a', CONCAT('many ', seq), 'c' FROM (WITH RECURSIVE N AS (SELECT 1 AS seq UNION ALL SELECT seq + 1 FROM N WHERE seq < 1000) SELECT seq FROM N) S`
+	f.Exec(many)
+	f.Exec(`UPDATE QRTZ_JOB SET KEEP_RUNS = 3, KEEP_FOR = 1000 WHERE NAME = 'many 500'`)
+	f.Exec(`ANALYZE TABLE QRTZ_JOB`)
+	db, reads, _ := f.Counting()
+	f.store = newStore(db)
+	require.Zero(t, f.cleaned(noon))
+	before := reads()
+	_, _, err := f.store.CleanHistory(t.Context(), noon)
+	require.NoError(t, err)
+	require.Less(t, reads()-before, int64(100))
+}
+
 // A pass stops in time, and the next one continues behind it: rows that are kept cannot hide those that are not.
 func TestHistoryThatIsKeptDoesNotHideTheRest(t *testing.T) {
 	f := newTables(t)
