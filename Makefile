@@ -4,6 +4,7 @@ FOR      ?= 30s
 PKG      ?= ./...
 BENCH    ?=
 BASE     ?=
+PEERS    ?=
 ROUNDS   ?= 5
 LOADS    ?= 1
 DB_DIR   ?= $(CURDIR)/.cache/db
@@ -22,7 +23,7 @@ MODEL    := cd internal/proof/model && go run .
 TORTURE  := cd internal/proof/torture && go run . --duration $(DURATION) --seed $(SEED)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples/hello examples/transaction examples/hooks examples/testing examples/orders test race lint fmt bench bench/compare torture torture-galera torture-mysql torture-mutations mutations model model/short check tidy vet fmt/check torture/short db/up db/down database faketime
+.PHONY: help demo examples/hello examples/transaction examples/hooks examples/testing examples/orders test race lint fmt bench bench/compare bench/peers torture torture-galera torture-mysql torture-mutations mutations model model/short check tidy vet fmt/check torture/short peers/short db/up db/down database faketime
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z\/-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,17 +52,24 @@ race: database ## all tests with the race detector
 lint: $(LINT) ## golangci-lint
 	$(LINT) run
 	cd internal/proof/torture && $(LINT) run
+	cd internal/proof/peers && $(LINT) run
 	cd internal/proof/model && $(LINT) run
 
 fmt: $(LINT) ## format everything
 	$(LINT) fmt
 
-bench: database ## measure: qrtz beside bare SQL, a quarter of an hour (BENCH=--quick); cron beside other Go libraries
+bench: database ## measure: qrtz beside bare SQL, then beside its peers, 40 minutes (BENCH=--quick); cron beside other Go libraries
 	go run ./cmd/qrtz bench $(BENCH)
 	cd internal/proof/cronbench && go test -run '^$$' -bench . -benchtime 200ms
+	@$(MAKE) --no-print-directory bench/peers
 
 bench/compare: database ## measure this state beside an earlier one, in turns (BASE=<commit> ROUNDS=5 LOADS=1)
 	@go run ./internal/proof/bench/compare --base '$(BASE)' --rounds $(ROUNDS) --loads $(LOADS)
+
+bench/peers: database ## measure: qrtz beside Quartz, River and asynq, those that are there (PEERS=install; BENCH=--quick: 6 minutes)
+	@PEERS='$(PEERS)' internal/proof/peers/ensure-peers.sh
+	@go -C internal/proof/peers build -o '$(CURDIR)/.cache/bin/peers' .
+	.cache/bin/peers $(BENCH)
 
 torture: database faketime ## a cluster under seeded faults, checked all the while (DURATION=10m SEED=…)
 	$(TORTURE)
@@ -91,7 +99,10 @@ torture/short: database faketime
 	internal/proof/torture/mutate.sh --check
 	cd internal/proof/torture && go test -race ./... && go run . --duration 1m --seed $(SHORT_SEED)
 
-check: fmt/check vet lint tidy race model/short torture/short ## what CI runs
+peers/short:
+	cd internal/proof/peers && go test -short ./...
+
+check: fmt/check vet lint tidy race model/short torture/short peers/short ## what CI runs
 
 db/up: database ## start a private server to play with, print its DSN
 	@$(DBRUN) up $(DB_DIR)
@@ -105,11 +116,13 @@ fmt/check: $(LINT)
 vet:
 	go vet ./...
 	cd internal/proof/torture && go vet ./...
+	cd internal/proof/peers && go vet ./...
 	cd internal/proof/model && go vet ./...
 
 tidy:
 	go mod tidy -diff
 	cd internal/proof/torture && go mod tidy -diff
+	cd internal/proof/peers && go mod tidy -diff
 	cd internal/proof/model && go mod tidy -diff
 
 database:
