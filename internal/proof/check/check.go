@@ -105,7 +105,8 @@ type audit struct {
 	prefix schema.Prefix
 	report Report
 
-	now    time.Time                // the database's clock at the snapshot
+	now    time.Time                // the database's clock, right before the snapshot
+	taken  time.Time                // the same when it had been taken: what is not in it may have been deleted until then
 	nodes  map[string]sql.NullInt64 // the instance that holds each node id
 	starts map[attemptKey][]Start   // by the independent account; those with a run on record are removed
 	upTo   map[fireKey]int          // the highest attempt at each fire by that account
@@ -295,11 +296,11 @@ func (a *audit) withoutRow(e *executeRow, fire time.Time) {
 		a.report.Waiting++
 	case !behind:
 		a.report.add(missing, e.ID, fire, "no node has claimed it (state %s)", e.State)
-	case e.keepsAll() && !e.cleaned(fire, a.now):
+	case e.keepsAll() && !e.cleaned(fire, a.taken):
 		a.report.add(missing, e.ID, fire, "the schedule has moved on without it (state %s)", e.State)
 	case a.takeStarts(e, fire) > 0:
 		a.report.Run++
-	case a.kept[e.ID] && e.writesRow() && !e.cleaned(fire, a.now):
+	case a.kept[e.ID] && e.writesRow() && !e.cleaned(fire, a.taken):
 		a.report.add(missing, e.ID, fire, "no row is left, as if it had succeeded (HISTORY %s), but no handler says it did it", e.History)
 	default:
 		a.report.Untraced++

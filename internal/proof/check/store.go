@@ -56,6 +56,9 @@ func (a *audit) read(ctx context.Context, db *sqlx.DB) error {
 	if err := a.readNodes(ctx, tx); err != nil {
 		return err
 	}
+	if a.taken, err = schema.Now(ctx, tx); err != nil {
+		return err
+	}
 	starts, err := a.readStarts(ctx, tx)
 	if err != nil {
 		return err

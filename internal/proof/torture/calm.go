@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/qrtz-go/qrtz"
@@ -13,7 +14,9 @@ import (
 // The apps whose workers, lines and rows no fault touches: whatever is done to others, they continue as if nothing were wrong.
 
 // allApps are those under torture and the calm ones.
-func (t *torture) allApps() []*appUnder { return append(t.apps[:len(t.apps):len(t.apps)], t.calmApp) }
+func (t *torture) allApps() []*appUnder {
+	return slices.Concat(t.apps, []*appUnder{t.calmApp}, t.exactApps)
+}
 
 // serverEnv is what the servers' environment is given, for faults that are planned.
 func (t *torture) serverEnv() []string {

@@ -52,6 +52,10 @@ func (j *judge) ownChecks(ctx context.Context, from time.Time) ([]finding, error
 	if err != nil {
 		return nil, err
 	}
+	broken, err := j.judgeRules(ctx, from)
+	if err != nil {
+		return nil, err
+	}
 	promises, err := j.brokenPromises(ctx)
 	if err != nil {
 		return nil, err
@@ -67,7 +71,7 @@ func (j *judge) ownChecks(ctx context.Context, from time.Time) ([]finding, error
 	for _, a := range accounts {
 		byRun[a.Run] = append(byRun[a.Run], a)
 	}
-	return slices.DeleteFunc(slices.Concat(inconsistent, promises, forgotten(byRun), j.afterSwitch(rows), j.changedAfterEnd(rows), contradicted(rows, byRun), twice(byRun),
+	return slices.DeleteFunc(slices.Concat(inconsistent, broken, promises, forgotten(byRun), j.afterSwitch(rows), j.changedAfterEnd(rows), contradicted(rows, byRun), twice(byRun),
 		outlived(rows, byRun, j.t.thawed, &j.t.clock), outOfOrder(rows, accounts), j.instances.fenced(rows, &j.t.clock), stranded(rows, byRun),
 		fenced, j.tardy(accounts)), poisoned), nil
 }

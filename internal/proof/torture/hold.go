@@ -42,6 +42,13 @@ func (l *locks) onExecute(app string, id int64, from, until time.Time) bool {
 	})
 }
 
+// any tells whether a fault held any row at some time between two.
+func (l *locks) any(from, until time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.all, func(one *lock) bool { return one.span.touch(from, until) })
+}
+
 // onSwitches tells whether a fault held the row of an app, or those of the nodes, at some time between two.
 func (l *locks) onSwitches(app string, from, until time.Time) bool {
 	l.mu.Lock()

@@ -23,6 +23,8 @@ type judge struct {
 	db *sqlx.DB
 
 	instances instances
+	queues    queues
+	watched   watched // what the rules have seen before
 
 	mu       sync.Mutex
 	blames   []finding            // what faults saw go wrong
@@ -123,7 +125,11 @@ func (j *judge) findings(ctx context.Context, from, until time.Time, lateAfter t
 			if err != nil {
 				return nil, "", err
 			}
-			found = append(found, j.ofReport(report, append(passing, news...))...)
+			brief, err := j.brief(ctx, a.name)
+			if err != nil {
+				return nil, "", err
+			}
+			found = append(found, j.ofReport(report, append(passing, news...), brief)...)
 		}
 	}
 	own, err := j.ownChecks(ctx, from)
@@ -135,19 +141,30 @@ func (j *judge) findings(ctx context.Context, from, until time.Time, lateAfter t
 	return slices.Concat(found, own, j.blames), strings.Join(sums, "; "), nil
 }
 
-// passing are the executes of an app that come and go.
+// passing are the executes of an app that come and go, or are paused now and then.
 func (j *judge) passing(ctx context.Context, app string) (ids []int64, err error) {
 	err = j.db.SelectContext(ctx, &ids,
-		`SELECT E.ID FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID WHERE J.APPLICATION = ? AND J.NAME LIKE 'passing%'`, app)
+		`SELECT E.ID FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID WHERE J.APPLICATION = ? AND (J.NAME LIKE 'passing%' OR J.NAME LIKE 'resting%')`, app)
+	return ids, err
+}
+
+// brief are the executes of an app whose runs are kept for less than the torture takes.
+func (j *judge) brief(ctx context.Context, app string) (ids []int64, err error) {
+	err = j.db.SelectContext(ctx, &ids,
+		`SELECT E.ID FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID WHERE J.APPLICATION = ? AND J.KEEP_FOR BETWEEN 1 AND 86400000`, app)
 	return ids, err
 }
 
 // ofReport are the offences in a report, without what is only worth a note. What a schedule owed that was changed several
-// times, cannot be said; nor whether two runs overlapped by stamps of a clock that stepped back between them.
-func (j *judge) ofReport(r check.Report, passing []int64) []finding {
+// times, cannot be said; nor whether two runs overlapped by stamps of a clock that stepped back between them, or how old a run was then that
+// has been deleted.
+func (j *judge) ofReport(r check.Report, passing, brief []int64) []finding {
 	var found []finding
 	for _, o := range r.Offenders {
 		if slices.Contains([]string{"lost", "unscheduled", "unreadable"}, o.Kind) || o.Kind == "missing" && slices.Contains(passing, o.ExecuteID) {
+			continue
+		}
+		if (o.Kind == "missing" || o.Kind == "no run") && slices.Contains(brief, o.ExecuteID) && j.t.clock.steppedBack(o.At, j.t.pace.lateAfter()) {
 			continue
 		}
 		if o.Kind == "overlap" && j.t.clock.steppedBack(o.At, j.t.pace.lateAfter()) {

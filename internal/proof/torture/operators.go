@@ -179,7 +179,7 @@ func (t *torture) enqueue(ctx context.Context, f fault) {
 func (t *torture) cancelSome(ctx context.Context, f fault) {
 	a := t.anyApp(f)
 	t.note("app %s: cancel what runs now, by SQL", a.name)
-	t.exec(ctx, `UPDATE QRTZ_RUN SET CANCEL_AT = 1 WHERE APPLICATION = ? AND STATE = 'RUNNING' ORDER BY ID LIMIT 3`, a.name)
+	t.cancelRuns(ctx, 3, `APPLICATION = ? AND STATE = 'RUNNING'`, a.name)
 }
 
 // crowd has several hundred fires fall on the same instant.

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,12 +24,14 @@ type process struct {
 	dir     string
 
 	trouble
-	absent spans // when it was dead or stood still, or was cut off
+	absent spans       // when it was dead or stood still, or was cut off
+	away   atomic.Bool // of an exact app: it is to be dead now
 
 	mu     sync.Mutex
 	lives  int
-	child  *child.Process // the present life; nil before the first
-	frozen []span         // when it stood still
+	child  *child.Process  // the present life; nil before the first
+	frozen []span          // when it stood still
+	drains map[string]span // of a life, from SIGTERM to its end
 }
 
 func (p *process) start() error {
@@ -82,6 +85,7 @@ func (p *process) kill() { p.life().Kill() }
 // stop asks the process to stop, as a container runtime does. The error says that it did not within limit, or how it failed.
 func (p *process) stop(limit time.Duration) error {
 	life := p.life()
+	defer p.drain()()
 	life.Signal(syscall.SIGTERM)
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -104,6 +108,30 @@ func terminated(err error) bool {
 	}
 	status, ok := exit.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGTERM
+}
+
+// drain notes that the present life has been asked to stop; the function that it returns, that it has.
+func (p *process) drain() (gone func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	life, from := p.nameOfLife(), time.Now()
+	if p.drains == nil {
+		p.drains = map[string]span{}
+	}
+	p.drains[life] = span{from: from}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.drains[life] = span{from, time.Now()}
+	}
+}
+
+// drained is when a life was asked to stop, and when it had; ok is false if it was not asked.
+func (p *process) drained(life string) (s span, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s, ok = p.drains[life]
+	return s, ok
 }
 
 func (p *process) freeze() {
@@ -147,7 +175,7 @@ func (p *process) thawed(before time.Time) (last time.Time) {
 // died tells how the process has ended by itself, which it never should.
 func (p *process) died() error {
 	life := p.life()
-	if p.taken() || life == nil || life.Running() {
+	if p.taken() || p.away.Load() || life == nil || life.Running() {
 		return nil
 	}
 	err := life.Wait()

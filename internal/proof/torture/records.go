@@ -45,6 +45,8 @@ type account struct {
 	app, node, life string
 	ended, ok       bool
 	loaded, saved   int // by a stepping run
+	told            int // one more than the percentage that it has told last
+	how             ending
 	endedAt         time.Time
 }
 
@@ -54,7 +56,7 @@ func (a *account) fire() time.Time      { return time.UnixMilli(a.Fire) }
 func (a *account) String() string {
 	end := "never ended"
 	if a.ended {
-		end = fmt.Sprintf("ended at %s, ok: %t", clock(a.endedAt), a.ok)
+		end = fmt.Sprintf("ended at %s, ok: %t %s", clock(a.endedAt), a.ok, a.how.Cause)
 	}
 	return fmt.Sprintf("by its own account: run %d of execute %d, fire %s, attempt %d, fence %d, in %s, started at %s, %s",
 		a.Run, a.Execute, clock(a.fire()), a.Attempt, a.Fence, a.life, clock(a.startedAt()), end)
@@ -118,7 +120,7 @@ func (r *records) add(life string, e entry) {
 	key := startKey{life, e.Start}
 	if e.End {
 		if a := r.pending[key]; a != nil {
-			a.ended, a.ok, a.endedAt = true, e.Ok, time.UnixMicro(e.At)
+			a.ended, a.ok, a.endedAt, a.how = true, e.Ok, time.UnixMicro(e.At), e.ending
 			delete(r.pending, key)
 		}
 		return
@@ -136,7 +138,7 @@ func (r *records) add(life string, e entry) {
 func (r *records) note(life string, e entry) {
 	for _, a := range r.pending {
 		if a.life == life && a.Run == e.Of {
-			a.loaded, a.saved = max(a.loaded, e.Loaded), max(a.saved, e.Saved)
+			a.loaded, a.saved, a.told = max(a.loaded, e.Loaded), max(a.saved, e.Saved), max(a.told, e.Told)
 		}
 	}
 }
@@ -186,7 +188,7 @@ func (t *torture) thawed(a *account) time.Time { return t.processOf(a.life).thaw
 // processOf is the process that had a life.
 func (t *torture) processOf(life string) *process {
 	app, place := placeOf(life)
-	for _, p := range slices.Concat(t.processes, t.calm, t.guests, t.twins) {
+	for _, p := range slices.Concat(t.processes, t.calm, t.exact, t.guests, t.twins) {
 		if p.app == app && p.id == place {
 			return p
 		}

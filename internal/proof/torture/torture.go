@@ -41,6 +41,8 @@ type torture struct {
 	calm      []*process // its workers, and others that no fault touches
 	guests    []*process // come and go
 	twins     []*process // likewise, two at a time
+	exactApps []*appUnder
+	exact     []*process // their workers
 	twinning  trouble
 	records   *records
 	judge     *judge
@@ -101,6 +103,9 @@ func (t *torture) begin(ctx context.Context, start func(context.Context, string,
 	if err := t.addCalmWorkers(); err != nil { //nolint:contextcheck // likewise
 		return err
 	}
+	if err := t.addExactWorkers(); err != nil { //nolint:contextcheck // likewise
+		return err
+	}
 	if err := t.awaitWorkers(ctx); err != nil {
 		return err
 	}
@@ -114,7 +119,10 @@ func (t *torture) begin(ctx context.Context, start func(context.Context, string,
 	if err := t.addPromises(ctx); err != nil {
 		return fmt.Errorf("promises: %w", err)
 	}
-	return t.addCalmApps(ctx, dice)
+	if err := t.addCalmApps(ctx, dice); err != nil {
+		return err
+	}
+	return t.addExactApps(ctx)
 }
 
 // awaitWorkers waits until all have joined: a machine that has much to do takes a while.
@@ -125,7 +133,7 @@ func (t *torture) awaitWorkers(ctx context.Context) error {
 			return err
 		}
 		now := time.Now()
-		if !slices.ContainsFunc(slices.Concat(t.processes, t.calm), func(p *process) bool { return !hasJoined(said, p, now) }) {
+		if !slices.ContainsFunc(slices.Concat(t.processes, t.calm, t.exact), func(p *process) bool { return !hasJoined(said, p, now) }) {
 			return nil
 		}
 		if now.After(limit) || !sleepUntil(ctx, now.Add(100*time.Millisecond)) {
@@ -222,6 +230,8 @@ func (t *torture) run(ctx context.Context) error {
 		}
 	})
 	t.faults.Go(func() { t.ask(ctx) })
+	t.beExact(ctx)
+	checks.Go(func() { t.judge.queues.watch(ctx, t.judge.db) })
 	checks.Go(func() { t.judge.instances.watch(ctx, t.judge.db) })
 	checks.Go(func() { t.clock.watch(ctx, t.judge.db) })
 	for i, dsn := range t.dsns {
@@ -269,7 +279,7 @@ func (t *torture) watch(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
-		for _, p := range slices.Concat(t.processes, t.calm) {
+		for _, p := range slices.Concat(t.processes, t.calm, t.exact) {
 			if err := p.died(); err != nil {
 				return err
 			}
@@ -298,11 +308,11 @@ func (t *torture) settle(ctx context.Context) (left []finding, err error) {
 // stopAll stops the workers in order.
 func (t *torture) stopAll() error {
 	t.note("stopping all workers")
-	processes := slices.Concat(t.processes, t.calm)
+	processes := slices.Concat(t.processes, t.calm, t.exact)
 	errs := make([]error, len(processes))
 	var all sync.WaitGroup
 	for i, p := range processes {
-		all.Go(func() { errs[i] = p.stop(stopLimit + t.pace.config.DrainTimeout) })
+		all.Go(func() { errs[i] = p.stop(stopLimit + p.spec.Drain) })
 	}
 	all.Wait()
 	return errors.Join(errs...)
@@ -310,7 +320,7 @@ func (t *torture) stopAll() error {
 
 // end leaves nothing behind but the directory. It does so though ctx may have ended.
 func (t *torture) end(ctx context.Context) error {
-	for _, p := range slices.Concat(t.processes, t.calm, t.guests, t.twins) {
+	for _, p := range slices.Concat(t.processes, t.calm, t.exact, t.guests, t.twins) {
 		if p.life() != nil {
 			p.kill()
 		}

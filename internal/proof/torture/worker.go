@@ -97,6 +97,7 @@ func work(ctx context.Context, spec workerSpec, log zerolog.Logger) (err error) 
 	}
 	behaviours := classes(db, spec.NodeTimeout)
 	maps.Copy(behaviours, w.promiseClasses(db, spec.Drain))
+	maps.Copy(behaviours, w.exactClasses(spec.NodeTimeout, spec.Drain))
 	for class, behave := range behaviours {
 		qrtz.Handle(s, class, func(ctx context.Context, r *qrtz.Run, _ struct{}) error { return w.carryOut(ctx, r, behave) })
 	}
@@ -143,8 +144,39 @@ type entry struct {
 	Of       int64  `json:",omitempty"` // the run of which a line says how far it is; then only:
 	Loaded   int    `json:",omitempty"` // one more than the step that it began at
 	Saved    int    `json:",omitempty"` // the step that it has saved
+	Told     int    `json:",omitempty"` // one more than the percentage that it has told
 	Said     string `json:",omitempty"` // by the scheduler, in its log; then nothing of the above
+	ending
 }
+
+// ending is what the end of a run says besides: why its context ended, if it had, and what the handler asked for.
+type ending struct {
+	Cause string `json:",omitempty"`
+	Final bool   `json:",omitempty"` // no further attempt (qrtz.NoRetry)
+	After int64  `json:",omitempty"` // the next attempt after so many ms (qrtz.RetryAfter)
+}
+
+// endingOf is how a run ended whose handler returned err.
+func endingOf(ctx context.Context, err error) (e ending) {
+	for cause, text := range map[error]string{qrtz.ErrDrained: drained, qrtz.ErrCancelled: cancelled, qrtz.ErrTimedOut: timedOut, qrtz.ErrFenced: fenced} {
+		if errors.Is(context.Cause(ctx), cause) {
+			e.Cause = text
+		}
+	}
+	var later laterError
+	if errors.As(err, &later) {
+		e.After = time.Duration(later).Milliseconds()
+	}
+	e.Final = errors.Is(err, errGivenUp)
+	return e
+}
+
+// What ends the context of a run; fenced is another one.
+const (
+	drained   = "drained"
+	cancelled = "cancelled"
+	timedOut  = "timed out"
+)
 
 // hear keeps what the scheduler says of its place in the cluster.
 func (w *worker) hear(_ *zerolog.Event, _ zerolog.Level, message string) {
@@ -186,9 +218,11 @@ func (w *worker) carryOut(ctx context.Context, r *qrtz.Run, behave behaviour) (e
 		Attempt: r.Attempt, Recovers: r.RecoveryOf, Fence: r.Fence, Node: r.Node, Key: r.Key(),
 	})
 	ok := false
-	defer func() { w.write(entry{Start: n, End: true, Ok: ok, At: time.Now().UnixMicro()}) }()
+	var how ending
+	defer func() { w.write(entry{Start: n, End: true, Ok: ok, At: time.Now().UnixMicro(), ending: how}) }()
 	err = behave(ctx, r)
 	ok = err == nil
+	how = endingOf(ctx, err)
 	if errors.Is(err, errLied) {
 		return nil
 	}
