@@ -83,7 +83,7 @@ func newSession(ctx context.Context, scheduler *Scheduler, l *links) *session {
 	})
 	here := cluster{s.member, s.clock}
 	s.results = poller.NewResults(s.complete, log)
-	s.results.Awaited = s.waiters.waitFor
+	s.results.Awaited, s.results.Nodes = s.waiters.waitFor, here.nodes
 	s.loader = newLoader(s.runs)
 	s.poller = poller.New(s.executes, s.runs, here, s.pool, poller.Config{
 		Interval: cfg.PollInterval, MisfireAfter: cfg.MisfireAfter, Classes: s.classes, Log: log,

@@ -64,6 +64,11 @@ func (c cluster) Position() (position, of int) {
 	return v.Position()
 }
 
+func (c cluster) nodes() int {
+	_, of := c.Position()
+	return of
+}
+
 func (c cluster) MayOwn() func(id int64) bool {
 	v := c.View()
 	return v.MayOwn()

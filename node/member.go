@@ -256,6 +256,11 @@ func (m *Member) Self() Instance {
 	return m.self
 }
 
+// SwitchedOn asks the database whether this node and its app are switched on.
+func (m *Member) SwitchedOn(ctx context.Context) (bool, error) {
+	return m.store.SwitchedOn(ctx, m.Self())
+}
+
 // View is the cluster as last seen.
 func (m *Member) View() View {
 	m.mu.Lock()

@@ -190,6 +190,19 @@ func (s *Store) Sees(ctx context.Context, instance int64) (bool, error) {
 	return n > 0, nil
 }
 
+const switchedOnSQL = `
+SELECT COUNT(*) FROM QRTZ_NODE N STRAIGHT_JOIN QRTZ_APP A ON A.APPLICATION = N.APPLICATION
+ WHERE N.APPLICATION = ? AND N.HOST_IP = ? AND N.INSTANCE = ? AND N.STATE = 'Y' AND A.STATE = 'Y'`
+
+// SwitchedOn tells whether a node is still the instance's, and it and its app are switched on. It locks nothing.
+func (s *Store) SwitchedOn(ctx context.Context, who Instance) (bool, error) {
+	var n int
+	if err := s.db.Get(ctx, &n, switchedOnSQL, s.app, who.NodeID, who.ID); err != nil {
+		return false, fmt.Errorf("look at the switches: %w", err)
+	}
+	return n > 0, nil
+}
+
 // Beat writes the heartbeat of an instance: a row that no other process writes. Whether it is there, and the node still the
 // instance's, Read tells.
 func (s *Store) Beat(ctx context.Context, instance, beats int64, skew time.Duration) error {

@@ -20,7 +20,17 @@ const (
 	firstClaim = 5 * time.Millisecond   // how long a claim takes, until measured
 	maxLead    = 100 * time.Millisecond // how early a fire is claimed when few are due
 	idle       = time.Minute            // a dispatcher with nothing planned is woken, not timed
+
+	// When few are due, a claim takes along fires of the next second, until there are so many: a claim of one costs the database as much
+	// as one of many. A node that is killed loses so many more.
+	companyOf = 16
+	companyIn = crowdIn
+	fewNodes  = 4
 )
+
+// companySize is how many fires a claim takes together, and results a write, of one of so many nodes. Many nodes would else make many small
+// transactions.
+func companySize(nodes int) int { return companyOf * max(1, nodes/fewNodes) }
 
 // pace is how long a claim takes, as a moving average.
 type pace struct{ nanos atomic.Int64 }
@@ -57,6 +67,7 @@ func (p *Poller) dispatchLoop(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		p.launcher.slotsFreed()
 		wait, err := p.dispatch(ctx)
 		timer.Reset(pacer.Next(err, wait))
 		if wake, freed = p.wake, slots; err != nil && !errors.Is(err, outage.ErrIdle) {
@@ -67,19 +78,21 @@ func (p *Poller) dispatchLoop(ctx context.Context) {
 
 // dispatch claims what is due, as much as the pool can start, and says how long until there is more.
 func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
+	if p.doubts.count() > 0 { // a node that is off has things to give back, too
+		if err := p.resolveDoubts(ctx); err != nil {
+			return 0, err
+		}
+	}
 	if !p.cluster.Claiming() {
 		return sweepEvery, outage.ErrIdle
 	}
 	if wait := p.untilNext(); wait > 0 {
-		p.signals.hungry.Store(false)
+		p.signals.hungry.Store(p.launcher.hungry())
 		return wait, outage.ErrIdle // without touching the pool: slots given back wake us
 	}
 	lead, now := p.lead(), p.cluster.Now()
 	// What comes due while this claim is under way could not be claimed before it ends: take it along.
 	until := now.Add(2 * lead)
-	if err := p.resolveDoubts(ctx); err != nil {
-		return 0, err
-	}
 	wanted := p.claimsAtOnce() * maxBatch
 	if lead > maxLead {
 		wanted = min(wanted, max(1, p.spareForEarly()))
@@ -94,12 +107,35 @@ func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 	batch := p.inTime(taken)
 	moves, further := p.movesFor(batch, until, more)
 	p.pool.Release(more - further)
+	if len(batch) > 0 && lead <= maxLead {
+		for _, e := range p.company(now, len(batch)) {
+			batch, moves = append(batch, e), append(moves, e.execute.ClaimMove(e.execute.Fires(e.execute.Next, 1)))
+		}
+	}
 	if err := p.claimAll(ctx, batch, moves); err != nil {
 		return 0, err
 	}
 	wait := p.untilNext()
-	p.signals.hungry.Store(wait == 0)
+	p.signals.hungry.Store(wait == 0 || p.launcher.hungry())
 	return wait, nil
+}
+
+// company takes fires of the next second to be claimed together with so many that are due. They get their slots when they start: until then
+// these are there for others. So only as many are taken as will find slots then, by all likelihood.
+func (p *Poller) company(now time.Time, due int) []*entry {
+	byClass, held := p.launcher.slotless()
+	_, nodes := p.cluster.Position()
+	n := min(companySize(nodes)-due, (p.pool.Free()-held)/2)
+	if n <= 0 {
+		return nil
+	}
+	return p.plan.company(now.Add(companyIn), n, func(class string) bool {
+		if p.pool.Room(class) < 2*(byClass[class]+1) {
+			return false
+		}
+		byClass[class]++
+		return true
+	})
 }
 
 // due is what a claim takes. What is half as late as a misfire goes by age, so that none waits for ever.
@@ -224,21 +260,35 @@ func (p *Poller) claimAll(ctx context.Context, batch []*entry, moves []execute.M
 func (p *Poller) claim(ctx context.Context, batch []*entry, moves []execute.Move) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	slots := map[string]int{}
-	for _, m := range moves {
-		slots[m.Execute.Class] += len(m.Runs)
+	slots, company := map[string]int{}, map[int64]bool{}
+	for i, m := range moves {
+		if company[m.Execute.ID] = batch[i].company; !batch[i].company {
+			slots[m.Execute.Class] += len(m.Runs)
+		}
 	}
-	who, began := p.cluster.Self(), time.Now()
+	slotless := func(r run.Run) bool { return company[r.ExecuteID] }
+	who, began, sure := p.cluster.Self(), time.Now(), p.cluster.Now().Add(2*min(p.pace.claim(), maxLead))
 	won, err := p.executes.Claim(ctx, who, moves)
 	p.pace.note(time.Since(began))
 	p.cluster.Note(won.Clock)
-	p.keepSlots(slots, won.Runs)
+	p.keepSlots(slots, without(won.Runs, slotless))
 	p.doubts.fires(who, won.InDoubt)
 	p.doubts.pending(who, won.PendingInDoubt)
 	p.report(won.Refused)
-	p.start(won)
+	if len(won.Moved) > 0 {
+		p.launcher.looked(true, sure) // a claim looks at the switches, too
+	}
+	p.start(won, slotless, sure)
 	p.putBack(batch, won.Moved)
 	return err
+}
+
+// without are those of some runs for which it does not hold.
+func without(runs []run.Run, holds func(run.Run) bool) []run.Run {
+	if !slices.ContainsFunc(runs, holds) {
+		return runs
+	}
+	return slices.DeleteFunc(slices.Clone(runs), holds)
 }
 
 // keepSlots gives back the slots, of those given out by class, that the runs that were won do not need. The class of a job may
@@ -267,17 +317,17 @@ func (p *Poller) report(refused []execute.RefusedMove) {
 	}
 }
 
-// start starts the runs of what was won.
-func (p *Poller) start(won execute.Applied) {
+// start starts the runs of what was won, of which some have no slots. For what is due not after sure, the claim is the look at the switches.
+func (p *Poller) start(won execute.Applied, slotless func(run.Run) bool, sure time.Time) {
 	slots := map[string]int{}
-	for _, r := range won.Runs {
+	for _, r := range without(won.Runs, slotless) {
 		slots[r.Class]++
 	}
 	runs := p.cfg.Fresh(won.Runs)
-	p.keepSlots(slots, runs)
+	p.keepSlots(slots, without(runs, slotless))
 	p.cfg.Claimed(runs)
 	p.cfg.Skipped(won.Skipped)
-	p.launcher.launch(runs)
+	p.launcher.hold(runs, slotless, sure)
 }
 
 // putBack plans again what this node has won and what fires again within the window, and forgets the rest.

@@ -445,6 +445,11 @@ type fakeCluster struct {
 	refreshed  int
 	passedOver int
 	onRefresh  func(*fakeCluster)
+
+	looks       int // SwitchedOn
+	lookTakes   time.Duration
+	lookErr     error
+	switchedOff bool // which only SwitchedOn says
 }
 
 func (c *fakeCluster) set(change func()) {
@@ -473,6 +478,14 @@ func (c *fakeCluster) Switches() (bool, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return true, !c.off
+}
+
+func (c *fakeCluster) SwitchedOn(context.Context) (bool, error) {
+	c.set(func() { c.looks++ })
+	time.Sleep(c.lookTakes)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.switchedOff && !c.off, c.lookErr
 }
 
 func (c *fakeCluster) PassingOver() bool {

@@ -17,6 +17,7 @@ type entry struct {
 	in      *queue    // that holds it, or held it last
 	index   int       // in that queue; -1 while its claim is under way
 	parked  bool      // its class had no room
+	company bool      // it is claimed because others are, and has no slot
 	touched uint64    // the plan's change number when it was last set
 }
 
@@ -165,6 +166,35 @@ func (p *plan) take(d due, n int, admit func(class string) bool) (batch []*entry
 	return batch
 }
 
+// company removes up to n entries of this node's own that are due not after until and may be claimed early, the earliest first, of the classes
+// that admit lets pass. Each must be put back.
+func (p *plan) company(until time.Time, n int, admit func(class string) bool) (batch []*entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var left []*entry
+	for len(batch) < n && len(left) < maxBatch {
+		var e *entry
+		for i := range p.open.early {
+			if q := p.open.early[i]; len(q) > 0 && !q[0].at.After(until) && (e == nil || q[0].at.Before(e.at)) {
+				e = q[0]
+			}
+		}
+		if e == nil {
+			break
+		}
+		heap.Remove(e.in, e.index)
+		if e.company = e.at.Equal(e.execute.Next) && admit(e.execute.Class); e.company {
+			batch = append(batch, e)
+		} else {
+			left = append(left, e)
+		}
+	}
+	for _, e := range left {
+		heap.Push(e.in, e)
+	}
+	return batch
+}
+
 // next is the entry to be claimed next; nil if there is none. Classes that are full are passed over, but for what is not parked yet.
 func (p *plan) next(d due, full map[string]bool) *entry {
 	best := p.open.next(d, nil)
@@ -234,6 +264,7 @@ func (p *plan) putBack(e *entry, next *execute.Execute) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.changes++
+	e.company = false
 	if next == nil {
 		delete(p.entries, e.execute.ID)
 		p.gone[e.execute.ID] = departure{p.changes, time.Now()}

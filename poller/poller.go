@@ -51,14 +51,15 @@ type stores struct {
 
 // Cluster is what the poller needs to know of the other nodes.
 type Cluster interface {
-	Now() time.Time                       // the database's time
-	Note(reading schema.ClockReading)     // the database's clock, as an answer told it
-	Self() node.Instance                  // this process
-	Claiming() bool                       // this node may claim
-	Switches() (appOn, nodeOn bool)       // as last seen
-	PassingOver() bool                    // this node is on again, but has not yet passed over what was due
-	TimesOff(class string) []node.TimeOff // the times, in order, whose fires it then passes over
-	Rank(class string, id int64) int      // how many nodes go before this one
+	Now() time.Time                           // the database's time
+	Note(reading schema.ClockReading)         // the database's clock, as an answer told it
+	Self() node.Instance                      // this process
+	Claiming() bool                           // this node may claim
+	Switches() (appOn, nodeOn bool)           // as last seen
+	SwitchedOn(context.Context) (bool, error) // asks the database now
+	PassingOver() bool                        // this node is on again, but has not yet passed over what was due
+	TimesOff(class string) []node.TimeOff     // the times, in order, whose fires it then passes over
+	Rank(class string, id int64) int          // how many nodes go before this one
 	Turn(class string, id int64) (owner string, rank int)
 	Alone() bool                          // no other node claims
 	Position() (position, of int)         // which of how many live nodes this one is, from 0
@@ -154,12 +155,19 @@ func New(executes Executes, runs Runs, cluster Cluster, pool Pool, cfg Config) *
 	}
 	p.ahead = newAhead(cluster.Now, func() { signal(p.signals.wake) }, p.signals.hungry.Load)
 	p.launcher = newLauncher(cluster.Now, pool, func(r run.Run, at time.Time, next func()) { p.ahead.carryOut(p.cfg.Run, r, at, next) })
+	p.launcher.giveUp = func(runs []run.Run) {
+		for _, r := range runs {
+			p.doubts.unstarted(r)
+		}
+		signal(p.wake) // the dispatcher hands them back
+	}
 	return p
 }
 
 // Run polls, sweeps and claims until ctx is done. A claim under way is finished. What has been claimed and
 // not started is then handed back, for other nodes to take at once; running jobs continue.
 func (p *Poller) Run(ctx context.Context) {
+	p.launcher.sentry = newSentry(ctx, p.cluster.Now, p.cluster.SwitchedOn, p.cfg.Log)
 	var loops sync.WaitGroup
 	loops.Go(func() { p.pollLoop(ctx) })
 	loops.Go(func() { p.sweepLoop(ctx) })

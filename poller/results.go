@@ -19,9 +19,8 @@ const (
 	flushEvery = 25 * time.Millisecond
 	flushBatch = 500
 
-	// A result that nothing waits for may wait for company: until there are flushFew, or one that something waits for, and at most for
-	// flushLate.
-	flushFew  = 16
+	// flushLate is how long a result that nothing waits for may wait for company: until there are as many as a claim takes together, or one that
+	// something waits for.
 	flushLate = 500 * time.Millisecond
 
 	flushTimeout  = 10 * time.Second // for one batch
@@ -40,8 +39,10 @@ type Results struct {
 
 	full chan struct{} // a batch is full
 
-	// Awaited tells whether a caller of this process waits for the end of a run; nil for never. Set it before use.
+	// Awaited tells whether a caller of this process waits for the end of a run, and Nodes how many nodes claim. Set them before use; nil is for
+	// never, and for one.
 	Awaited func(runID int64) bool
+	Nodes   func() int
 
 	mu      sync.Mutex
 	waiting []run.Result
@@ -95,7 +96,14 @@ func (r *Results) Hurry() {
 func (r *Results) ripe() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.waiting) > 0 && (r.wanted || len(r.waiting) >= flushFew || time.Since(r.since) >= flushLate)
+	return len(r.waiting) > 0 && (r.wanted || len(r.waiting) >= r.company() || time.Since(r.since) >= flushLate)
+}
+
+func (r *Results) company() int {
+	if r.Nodes == nil {
+		return companySize(1)
+	}
+	return companySize(r.Nodes())
 }
 
 // Run writes results until ctx is done, and then what is left, for at most ten seconds.

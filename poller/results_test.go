@@ -278,25 +278,31 @@ func TestResultsThatNothingWaitsForWaitForCompany(t *testing.T) {
 		rest(2 * flushEvery)
 		require.Equal(t, []int{3}, w.sizes(), "not for ever")
 
-		succeeded(r, 4, flushFew)
+		succeeded(r, 4, companyOf)
 		rest(flushEvery)
-		require.Equal(t, []int{3, flushFew}, w.sizes(), "there are enough of them")
+		require.Equal(t, []int{3, companyOf}, w.sizes(), "there are enough of them")
 
 		succeeded(r, 100, 2)
 		add(r, 200, 1)
 		rest(flushEvery)
-		require.Equal(t, []int{3, flushFew, 3}, w.sizes(), "one that something waits for takes them along")
+		require.Equal(t, []int{3, companyOf, 3}, w.sizes(), "one that something waits for takes them along")
 
 		succeeded(r, 300, 2)
 		rest(2 * flushEvery)
 		require.Len(t, w.sizes(), 3)
 		r.Hurry()
 		rest(flushEvery)
-		require.Equal(t, []int{3, flushFew, 3, 2}, w.sizes())
+		require.Equal(t, []int{3, companyOf, 3, 2}, w.sizes())
+
+		r.Nodes = func() int { return 3 * fewNodes }
+		succeeded(r, 500, 2*companyOf)
+		rest(2 * flushEvery)
+		require.Len(t, w.sizes(), 4, "of many nodes each writes less often")
+		rest(flushLate)
 
 		succeeded(r, 400, 2)
 		stop()
-		require.Equal(t, []int{3, flushFew, 3, 2, 2}, w.sizes(), "and a node that stops writes them")
+		require.Equal(t, []int{3, companyOf, 3, 2, 2 * companyOf, 2}, w.sizes(), "and a node that stops writes them")
 	})
 }
 

@@ -98,6 +98,7 @@ func (p *Poller) followSwitches(ctx context.Context, found execute.Glance) (clai
 	}
 	if !p.cluster.Claiming() {
 		p.plan.clear()
+		p.launcher.giveUp(p.launcher.giveBack())
 		return false, nil
 	}
 	return true, nil
