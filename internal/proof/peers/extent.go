@@ -45,7 +45,7 @@ var (
 		fires: map[string][]fireSetting{nameQrtz: {manyWorkers, withoutHistory}, nameQuartz: {quartzBatch, quartzPlain}},
 		stairs: map[string]stairs{
 			nameQrtz:   {steps(6000, 1.25, 60_000), 3 * time.Second, 1500 * time.Millisecond, 4 * time.Second},
-			nameQuartz: {steps(200, 1.25, 5000), 3 * time.Second, 1500 * time.Millisecond, 4 * time.Second},
+			nameQuartz: {steps(150, 1.25, 5000), 3 * time.Second, 1500 * time.Millisecond, 4 * time.Second},
 		},
 		late: map[string][]fireSetting{nameQrtz: {defaultFires}, nameQuartz: {quartzPlain, quartzBatch}}, lateNodes: 3,
 		noHistory: stairs{steps(16_000, 1.25, 100_000), 3 * time.Second, 1500 * time.Millisecond, 4 * time.Second},
@@ -65,7 +65,7 @@ var (
 		fires: map[string][]fireSetting{nameQrtz: {manyWorkers}, nameQuartz: {quartzBatch}},
 		stairs: map[string]stairs{
 			nameQrtz:   {steps(6000, 1.5, 60_000), 3 * time.Second, time.Second, 2 * time.Second},
-			nameQuartz: {steps(150, 1.5, 5000), 3 * time.Second, time.Second, 2 * time.Second},
+			nameQuartz: {steps(100, 1.5, 5000), 3 * time.Second, time.Second, 2 * time.Second},
 		},
 		late: map[string][]fireSetting{nameQrtz: {defaultFires}, nameQuartz: {quartzPlain}}, lateNodes: 3,
 		lateRates: stairs{[]int{20, 200}, 2 * time.Second, time.Second, 4 * time.Second},

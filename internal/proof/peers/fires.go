@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -110,13 +111,29 @@ func tooMuch(all []Fires) bool {
 	return !last.keptUp() && (last.Started < 0.9*float64(last.Due) || len(all) > 1 && !all[len(all)-2].keptUp())
 }
 
-// climb has some processes carry one load after the other, until one is too heavy.
+// errSlow is the error of processes that start too slowly.
+var errSlow = errors.New("processes took too long to start")
+
+// climb has some processes carry one load after the other, until one is too heavy. If the machine is so busy that the processes are not
+// there in time, it tries again with more of it.
 func climb(ctx context.Context, p firePeer, f fireSetting, nodes int, s stairs) (all []Fires, about string, err error) {
+	lead := p.lead(nodes)
+	for range 3 {
+		if all, about, err = climbAfter(ctx, lead, p, f, nodes, s); !errors.Is(err, errSlow) {
+			break
+		}
+		lead *= 2
+	}
+	return all, about, err
+}
+
+// climbAfter is climb, with the first fire after a time.
+func climbAfter(ctx context.Context, lead time.Duration, p firePeer, f fireSetting, nodes int, s stairs) (all []Fires, about string, err error) {
 	dsn, err := p.fresh(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	groups, windows := s.plan(time.Now().Truncate(time.Second).Add(time.Second + p.lead(nodes)))
+	groups, windows := s.plan(time.Now().Truncate(time.Second).Add(time.Second + lead))
 	if err := p.store(ctx, f, groups); err != nil {
 		return nil, "", err
 	}
@@ -133,7 +150,7 @@ func climb(ctx context.Context, p firePeer, f fireSetting, nodes int, s stairs) 
 		return nil, "", err
 	}
 	if time.Now().After(groups[0].first) {
-		return nil, "", fmt.Errorf("%d processes took longer than %s to start", nodes, p.lead(nodes))
+		return nil, "", fmt.Errorf("%w: %d, longer than %s", errSlow, nodes, lead)
 	}
 	for i, load := range s.loads {
 		one, err := c.measure(ctx, p, windows[i])

@@ -40,6 +40,20 @@ func TestAPeerThatIsAbsentIsLeftOut(t *testing.T) {
 	require.Error(t, r.missing(nameQuartz, errors.New("its node does not compile")))
 }
 
+func TestWhatIsMissingIsNamed(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	bins := [][]string{postgresBins, redisBins}
+	t.Cleanup(func() { postgresBins, redisBins = bins[0], bins[1] })
+	postgresBins, redisBins = nil, nil
+	_, err := startPostgres(t.Context())
+	require.ErrorIs(t, err, errAbsent)
+	require.ErrorContains(t, err, "apt-get install postgresql")
+	_, err = startRedis(t.Context(), "always")
+	require.ErrorContains(t, err, "apt-get install redis-server")
+	_, err = openQuartz(t.Context(), nil)
+	require.ErrorContains(t, err, "apt-get install default-jdk-headless libquartz2-java")
+}
+
 // small is enough to see that each step is done, in a run that needs the runtimes of the peers.
 var small = extent{
 	stairs: map[string]stairs{

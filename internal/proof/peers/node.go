@@ -163,7 +163,8 @@ func node(ctx context.Context, in io.Reader, out io.Writer) error {
 	var failed error
 	side.Go(func() { r.report(ctx, say) })
 	side.Go(func() {
-		if failed = r.ask(ctx, lib); failed != nil {
+		if err := r.ask(ctx, lib); err != nil && ctx.Err() == nil {
+			failed = err
 			cancel()
 		}
 	})
@@ -195,11 +196,7 @@ func (r *recorder) ask(ctx context.Context, lib library) error {
 				return nil
 			}
 			n++
-			err := lib.enqueue(ctx, n)
-			if ctx.Err() != nil {
-				return nil
-			}
-			if err != nil {
+			if err := lib.enqueue(ctx, n); err != nil {
 				return err
 			}
 			r.committed(n)

@@ -20,8 +20,10 @@ type redisServer struct {
 	info   string
 }
 
+var redisBins = []string{"/usr/bin", "/usr/local/bin", "/usr/sbin"}
+
 func startRedis(ctx context.Context, fsync string) (*redisServer, error) {
-	path, ok := find("redis-server", "/usr/bin", "/usr/local/bin", "/usr/sbin")
+	path, ok := find("redis-server", redisBins...)
 	if !ok {
 		return nil, absent("Redis", "redis-server")
 	}
