@@ -162,5 +162,14 @@ func (c *Clock) moment() time.Time {
 	return time.Now()
 }
 
+// elapsed is how much time has passed since some moment, that in which the machine was suspended included. While the clock stands
+// still, only the database's clock tells.
+func (c *Clock) elapsed() time.Duration {
+	if c.still.Load() {
+		return time.Duration(c.Now().UnixNano())
+	}
+	return elapsed()
+}
+
 // Skew is how far this machine's clock was ahead of the database's when last measured.
 func (c *Clock) Skew() time.Duration { return c.sample.Load().skew }

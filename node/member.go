@@ -79,7 +79,7 @@ type Member struct {
 // that nothing else can take.
 func NewMember(db, heart *sqlx.DB, prefix schema.Prefix, app string, clock *Clock, cfg Config) *Member {
 	return &Member{
-		store: NewStore(db, prefix, app), heart: NewStore(heart, prefix, app), clock: clock, cfg: cfg, elapsed: elapsed,
+		store: NewStore(db, prefix, app), heart: NewStore(heart, prefix, app), clock: clock, cfg: cfg, elapsed: clock.elapsed,
 		watch:    &watch{every: cfg.BeatEvery, timeout: cfg.Timeout},
 		switches: outage.New(cfg.Log, "bring switches in line"), sent: make(chan struct{}, 1),
 	}

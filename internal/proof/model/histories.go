@@ -18,16 +18,16 @@ func drawJob(t *rapid.T, id int64) Step {
 }
 
 func drawCron(t *rapid.T) string {
-	return pick(t, "0/20 * * * * ?", "0/7 * * * * ?", "15 * * * * ?", "0 0/5 * * * ?", "30 10,40 0-1 * * ?", "10,11 0 0 1 1 ? 2030", "0 0 * ? * TUE", broken)
+	return pick(t, "15 * * * * ?", "0/20 * * * * ?", "0/7 * * * * ?", "0 0/5 * * * ?", "30 10,40 0-1 * * ?", "10,11 0 0 1 1 ? 2030", "0 0 * ? * TUE", broken)
 }
 
 func drawExec(t *rapid.T, id int64, jobs int) Step {
 	e := &Exec{
-		Misfire: pick(t, "", "SKIP", "CATCH_UP"), CatchUp: pick(t, 100, 1, 2, 0), Repeat: pick(t, int64(-1), -1, -1, 1, 3, 0), State: pick(t, "", "", "", "", initial, paused),
-		Start: pick(t, ms(0), 0, 1000, 7500, -30000, -600000), End: pick(t, ms(0), 0, 0, 30000, 90000), NoApp: pick(t, false, false, false, false, true),
+		Misfire: pick(t, "", "SKIP", "CATCH_UP"), CatchUp: pick(t, 100, 1, 2, 0), Repeat: pick(t, int64(-1), -1, -1, -1, -1, -1, 1, 3, 0), State: pick(t, "", "", "", "", "", "", "", initial, paused),
+		Start: pick(t, ms(0), 0, 0, 0, 1000, 7500, -30000, -600000), End: pick(t, ms(0), 0, 0, 0, 0, 0, 30000, 90000), NoApp: pick(t, false, false, false, false, false, false, false, true),
 	}
 	if pick(t, true, true, false) {
-		e.Every = pick(t, ms(2000), 1000, 5000, 10000, 60000, 300000, 333)
+		e.Every = pick(t, ms(10000), 5000, 30000, 60000, 20000, 7777, 2000, 300000)
 	} else {
 		e.Cron = drawCron(t)
 	}
@@ -49,7 +49,7 @@ func drawSetup(t *rapid.T) (steps []Step) {
 	return steps
 }
 
-var jumps = []ms{1000, 500, 1, 250, 2000, 3000, 5000, 7600, 10000, 15000, 23000, 30000, 60000, 61000, 120000, 600000, 3600000}
+var jumps = []ms{5000, 1000, 10000, 500, 1, 3000, 15000, 7600, 250, 2000, 30000, 23000, 61000, 60000, 120000, 600000}
 
 func drawStep(t *rapid.T, faults bool) Step {
 	node, id := number(t, 0, procs-1), int64(number(t, 1, 4))
@@ -114,12 +114,76 @@ func drawStep(t *rapid.T, faults bool) Step {
 	}
 }
 
+// drawSteps are one step, or several that together lead somewhere.
+func drawSteps(t *rapid.T, faults bool) []Step {
+	node, id := number(t, 0, procs-1), int64(number(t, 1, 3))
+	poll := func(node int) Step { return drawFault(t, Step{Do: "poll", Node: node}, faults) }
+	pass := func(node int) Step { return drawFault(t, Step{Do: "pass", Node: node}, faults) }
+	switch number(t, 0, 63) {
+	case 20, 21, 22: // a node that is silent for long while its runs go, or that dies
+		steps := []Step{{Do: "hold", Node: node, Text: classOfJob(id)}, {Do: "enqueue", ID: id}, poll(node)}
+		if pick(t, true, false) {
+			steps = append(steps, Step{Do: "kill", Node: node})
+		}
+		steps = append(steps, silence(node, number(t, 4, 6))...)
+		steps = append(steps, pass((node+1)%procs), pass((node+2)%procs), poll((node+1)%procs), Step{Do: "beat", Node: node}, Step{Do: "join", Node: node}, poll(node))
+		return append(steps, Step{Do: "release", Node: node, Text: classOfJob(id)})
+	case 24, 25: // a job that fails again and again
+		steps := []Step{{Do: "mode", ID: id, Text: pick(t, "fail", "retry5")}, {Do: "enqueue", ID: id, N: number(t, 0, 3)}}
+		for range number(t, 1, 4) {
+			steps = append(steps, poll(number(t, 0, procs-1)), Step{Do: "advance", By: pick(t, ms(1000), 2000, 5000, 10000, 30000)})
+		}
+		return steps
+	case 26, 27: // something is off for a while
+		off, on := Step{Do: "app"}, Step{Do: "app", On: true}
+		if pick(t, true, false) {
+			off, on = Step{Do: "node", Node: node}, Step{Do: "node", Node: node, On: true}
+		}
+		steps := []Step{off, poll(node), {Do: "advance", By: pick(t, jumps...)}, pass(node), poll((node + 1) % procs), {Do: "advance", By: pick(t, jumps...)}}
+		return append(steps, on, poll(node), poll((node+1)%procs), poll((node+2)%procs))
+	case 28, 29: // a limited job whose runs take long
+		steps := []Step{{Do: "hold", Node: node, Text: classOfJob(id)}}
+		for range number(t, 1, 5) {
+			steps = append(steps, poll(node), Step{Do: "advance", By: pick(t, ms(1000), 2000, 5000, 333)})
+		}
+		return append(steps, Step{Do: "attend", Node: node}, poll((node+1)%procs), Step{Do: "release", Node: node, Text: classOfJob(id)}, poll(node))
+	case 30: // a run is interrupted
+		return []Step{
+			{Do: "mode", ID: id, Text: "obey"}, {Do: "hold", Node: node, Text: classOfJob(id)}, {Do: "enqueue", ID: id}, poll(node), {Do: "advance", By: pick(t, ms(1000), 1, 3000)},
+			drawFault(t, Step{Do: "attend", Node: node}, faults), {Do: pick(t, "stop", "sql cancel", "cancel"), Node: node, ID: int64(number(t, 0, 20))}, {Do: "attend", Node: node},
+			{Do: "release", Node: node, Text: classOfJob(id)}, poll((node + 1) % procs),
+		}
+	case 31: // a schedule is paused for a while
+		return []Step{
+			{Do: "pause", ID: id}, poll(node), {Do: "advance", By: pick(t, jumps...)}, pass(node), {Do: "advance", By: pick(t, jumps...)},
+			{Do: pick(t, "resume", "resume job"), ID: id}, {Do: "advance", By: pick(t, ms(0), 1000, 5000)}, poll(node),
+		}
+	}
+	return []Step{drawStep(t, faults)}
+}
+
+// silence is time in which all nodes but one send heartbeats.
+func silence(node, beats int) (steps []Step) {
+	for range beats {
+		steps = append(steps, Step{Do: "advance", By: beatEvery})
+		for n := range procs {
+			if n != node {
+				steps = append(steps, Step{Do: "beat", Node: n})
+			}
+		}
+	}
+	return steps
+}
+
 // drawFault may have something go wrong in a step.
 func drawFault(t *rapid.T, s Step, faults bool) Step {
-	if !faults || number(t, 0, 7) != 0 {
+	if !faults || !pick(t, false, false, false, true) {
 		return s
 	}
-	s.At, s.How = number(t, 1, 40), pick(t, "freeze", "freeze", "lost", "never")
+	s.At, s.How = number(t, 1, 18), pick(t, "freeze", "freeze", "lost", "never")
+	if s.Do == "pass" {
+		s.At = number(t, 1, 40)
+	}
 	if s.How == "freeze" {
 		for range number(t, 1, 2) {
 			s.Then = append(s.Then, drawStep(t, false))
@@ -132,8 +196,8 @@ func drawFault(t *rapid.T, s Step, faults bool) Step {
 func drawHistory(faults bool, length int) *rapid.Generator[[]Step] {
 	return rapid.Custom(func(t *rapid.T) []Step {
 		steps := drawSetup(t)
-		for range length {
-			steps = append(steps, drawStep(t, faults))
+		for end := len(steps) + length; len(steps) < end; {
+			steps = append(steps, drawSteps(t, faults)...)
 		}
 		return steps
 	})

@@ -29,6 +29,7 @@ type plan struct {
 	workers  int
 	length   int
 	faults   bool
+	shrink   time.Duration
 }
 
 func main() {
@@ -39,6 +40,7 @@ func main() {
 	flag.IntVar(&p.workers, "workers", 1, "how many histories to play at a time")
 	flag.IntVar(&p.length, "length", 100, "steps of a history, after those that set it up")
 	flag.BoolVar(&p.faults, "faults", true, "freezes and lost answers")
+	flag.DurationVar(&p.shrink, "shrink", 3*time.Minute, "how long to look for the shortest history that shows a difference")
 	flag.Parse()
 	if p.duration == 0 && p.steps == 0 {
 		p.duration = time.Minute
@@ -180,7 +182,7 @@ func (t *tally) work(ctx context.Context, cfg *mysql.Config) error {
 		if !ok {
 			return nil
 		}
-		done, err := w.try(histories.Example(seed))
+		done, err := w.try(histories.Example(seed), seed, t.shrink)
 		t.add(done)
 		if err != nil {
 			return fmt.Errorf("history of seed %d: %w", seed, err)
@@ -189,7 +191,7 @@ func (t *tally) work(ctx context.Context, cfg *mysql.Config) error {
 }
 
 // try plays a history. If it shows a difference, the error has the shortest one that does.
-func (w *world) try(steps []Step) (counts, error) {
+func (w *world) try(steps []Step, seed int, limit time.Duration) (counts, error) {
 	play := func(steps []Step) (*player, error) {
 		p, err := newPlayer(w)
 		if err == nil {
@@ -201,7 +203,8 @@ func (w *world) try(steps []Step) (counts, error) {
 	if err == nil {
 		return p.counts, nil
 	}
-	least := shrink(steps[:min(p.counts.steps+1, len(steps))], func(steps []Step) bool {
+	_, _ = fmt.Fprintf(os.Stdout, "seed %d: %v\n", seed, err)
+	least := shrink(steps[:min(p.counts.steps+1, len(steps))], limit, func(steps []Step) bool {
 		_, err := play(steps)
 		return err != nil
 	})

@@ -48,8 +48,11 @@ func (v *view) self() *seenNode {
 // claiming tells whether the process may claim.
 func (m *model) claiming(p *proc) bool {
 	me := p.view.self()
-	return me != nil && p.view.claims(me) && me.instance == p.instance && !p.fencedOff
+	return me != nil && p.view.claims(me) && me.instance == p.instance && p.holds()
 }
+
+// holds tells whether its lease lasts.
+func (p *proc) holds() bool { return !p.fencedOff && p.clock-p.lease < leaseTime }
 
 // look reads the cluster, and notes whose heartbeats have changed.
 func (m *model) look(p *proc) bool {
@@ -310,6 +313,7 @@ func (m *model) beat(p *proc) {
 		p.fence()
 	}
 	if !p.fencedOff {
+		p.lease = p.clock
 		return
 	}
 	if !m.handBackDoubts(p) || !m.flush(p) {
@@ -347,6 +351,6 @@ func (m *model) join(p *proc) {
 		n := m.node(p.node)
 		n.instance, n.joined, n.classes = instance, m.now, p.classes
 	})
-	p.instance, p.beatsSent, p.fencedOff = instance, 1, false
+	p.instance, p.beatsSent, p.fencedOff, p.lease = instance, 1, false, p.clock
 	m.refresh(p)
 }

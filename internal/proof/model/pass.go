@@ -66,7 +66,7 @@ func (m *model) pass(p *proc, anyway bool) {
 // node holds any more.
 func (m *model) failOver(p *proc) bool {
 	ok := m.look(p)
-	if me := p.view.self(); ok && me != nil && me.instance == p.instance && !p.fencedOff {
+	if me := p.view.self(); ok && me != nil && me.instance == p.instance && p.holds() {
 		for _, n := range p.view.nodes {
 			if !n.isDead() || n.id == p.node {
 				continue

@@ -1,19 +1,23 @@
 package main
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // shrink looks for the shortest history that still fails, and the simplest of those: it leaves out steps, what goes wrong in them, and
-// makes times shorter. Any part of a history is one, since what makes no sense does nothing.
-func shrink(steps []Step, fails func([]Step) bool) []Step {
+// makes times shorter. Any part of a history is one, since what makes no sense does nothing. It ends when its time is over.
+func shrink(steps []Step, limit time.Duration, failing func([]Step) bool) []Step {
+	begin := time.Now()
+	fails := func(steps []Step) bool { return time.Since(begin) < limit && failing(steps) }
 	for before := -1; before != weight(steps); {
 		before = weight(steps)
 		for size := len(steps) / 2; size >= 1; size /= 2 {
-			for from := 0; from+size <= len(steps); {
-				if less := slices.Delete(slices.Clone(steps), from, from+size); fails(less) {
+			for until := len(steps); until >= size; { // the last steps matter most
+				if less := slices.Delete(slices.Clone(steps), until-size, until); fails(less) {
 					steps = less
-				} else {
-					from += max(1, size/2)
 				}
+				until = min(until-size, len(steps))
 			}
 		}
 		for i := range steps {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -21,7 +22,7 @@ func TestAFailureIsMadeAsShortAsItCanBe(t *testing.T) {
 		return late && polls > 1
 	}
 	require.True(t, fails(steps))
-	least := shrink(steps, fails)
+	least := shrink(steps, time.Minute, fails)
 	require.Len(t, least, 3, "%v", least)
 	for _, s := range least {
 		require.Zero(t, s.At, "%v", least)

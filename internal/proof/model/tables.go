@@ -30,6 +30,7 @@ const (
 	misfireAfter ms = 60000
 	fresh           = beatEvery * 3 / 2 // without a heartbeat for longer, a node owns nothing, and a time off has not been seen to its end
 	attendAfter  ms = 500
+	leaseTime       = nodeTimeout * 9 / 10
 	windowAhead     = beatEvery + 1000
 
 	maxRecoveries = 5
@@ -192,6 +193,7 @@ type proc struct {
 	clock     ms // when it last asked the server
 	beatsSent int64
 	fencedOff bool
+	lease     ms // when its last heartbeat that arrived was sent
 	lastLook  ms
 	seen      map[int]sighting
 	view      view
