@@ -172,7 +172,9 @@ func (l *launcher) startDue() {
 		}
 	}
 	left := slices.DeleteFunc(l.held[:due:due], func(g *launch) bool { return len(g.runs) == 0 })
-	l.held = append(left, l.held[due:]...)
+	if l.held = l.held[due:]; len(left) > 0 {
+		l.held = slices.Concat(left, l.held)
+	}
 	l.short = slices.ContainsFunc(left, func(g *launch) bool { return g.sure })
 	wait := l.look(now)
 	if l.short {
