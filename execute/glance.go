@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -16,12 +15,15 @@ type Glance struct {
 	New        bool          `db:"FRESH"`       // active executes without a next fire
 	WithoutApp bool          `db:"WITHOUT_APP"` // executes that do not say which app they belong to
 	Paused     bool          `db:"PAUSED"`      // executes paused by SQL and not yet marked (MarkPaused)
-	Pending    bool          `db:"PENDING"`     // runs to be claimed
+	Pending    bool          `db:"PENDING"`     // runs to be claimed, or so many that it is for a look to tell
 	Changed    sql.NullInt64 `db:"CHANGED"`     // when an execute was last added or changed by SQL, in ms
 }
 
 // ChangedAt is when an execute was last added or changed by SQL, by the server's clock.
 func (g Glance) ChangedAt() time.Time { return fromMillis(g.Changed) }
+
+// glancedRuns is how many pending runs a glance looks at. Behind as many that this node cannot run there may be others.
+const glancedRuns = 64
 
 // Where much is pending, the server would else look for it among all runs that the jobs have ever had.
 const glanceSQL = `
@@ -34,27 +36,14 @@ SELECT COALESCE((SELECT STATE = 'Y' FROM QRTZ_APP WHERE APPLICATION = ?), 0) AS 
        OR EXISTS (SELECT 1 FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID AND J.APPLICATION = E.APPLICATION
                 WHERE E.APPLICATION = ? AND E.STATE = 'EXECUTING' AND E.NEXT_FIRE_TIME < 1 AND J.JOB_CLASS IN (?)) AS FRESH,
        EXISTS (SELECT 1 FROM QRTZ_EXECUTE E JOIN QRTZ_JOB J ON J.ID = E.PID WHERE E.APPLICATION IS NULL AND J.APPLICATION = ?) AS WITHOUT_APP,
-       %s AS PENDING,
+       COALESCE((SELECT 1 FROM QRTZ_RUN FORCE INDEX (QRTZ_RUN_STATE)
+                  WHERE APPLICATION = ? AND STATE = 'PENDING' AND AVAILABLE_AT <= ? ORDER BY AVAILABLE_AT, ID LIMIT 1 OFFSET ?), 0)
+       OR EXISTS (SELECT 1 FROM (SELECT JOB_ID, APPLICATION FROM QRTZ_RUN FORCE INDEX (QRTZ_RUN_STATE)
+                                  WHERE APPLICATION = ? AND STATE = 'PENDING' AND AVAILABLE_AT <= ? ORDER BY AVAILABLE_AT, ID LIMIT ?) R
+                   STRAIGHT_JOIN QRTZ_JOB J FORCE INDEX (PRIMARY) ON J.ID = R.JOB_ID AND J.APPLICATION = R.APPLICATION AND J.JOB_CLASS IN (?)) AS PENDING,
        EXISTS (SELECT 1 FROM QRTZ_EXECUTE WHERE APPLICATION = ? AND CHANGED_AT >= FROM_UNIXTIME(? / 1000)
                   AND STATE = 'PAUSED' AND PAUSED_AT IS NULL) AS PAUSED,
        (SELECT CAST(UNIX_TIMESTAMP(MAX(CHANGED_AT)) * 1000 AS SIGNED) FROM QRTZ_EXECUTE WHERE APPLICATION = ?) AS CHANGED`
-
-const (
-	// Its placeholders: the app, until which AVAILABLE_AT, the classes.
-	pendingSQL = `EXISTS (SELECT 1 FROM QRTZ_RUN R FORCE INDEX (QRTZ_RUN_STATE)
-                 STRAIGHT_JOIN QRTZ_JOB J FORCE INDEX (PRIMARY) ON J.ID = R.JOB_ID AND J.APPLICATION = R.APPLICATION
-                WHERE R.APPLICATION = ? AND R.STATE = 'PENDING' AND R.AVAILABLE_AT <= ? AND J.JOB_CLASS IN (?))`
-
-	// pendingEndSQL looks at some of the rows from one end. Its placeholders: the app, until which AVAILABLE_AT, the app, the classes.
-	pendingEndSQL = `EXISTS (SELECT 1 FROM (SELECT JOB_ID FROM QRTZ_RUN FORCE INDEX (QRTZ_RUN_STATE)
-                                WHERE APPLICATION = ? AND STATE = 'PENDING' AND AVAILABLE_AT <= ? ORDER BY AVAILABLE_AT%[1]s, ID%[1]s LIMIT 500) S
-                 STRAIGHT_JOIN QRTZ_JOB J FORCE INDEX (PRIMARY) ON J.ID = S.JOB_ID AND J.APPLICATION = ? AND J.JOB_CLASS IN (?))`
-)
-
-var (
-	glanceAtAllSQL  = fmt.Sprintf(glanceSQL, pendingSQL)
-	glanceAtEndsSQL = fmt.Sprintf(glanceSQL, `(`+fmt.Sprintf(pendingEndSQL, ` DESC`)+` OR `+fmt.Sprintf(pendingEndSQL, ``)+`)`)
-)
 
 // Look is what a Glance looks for.
 type Look struct {
@@ -63,9 +52,6 @@ type Look struct {
 	From, Until time.Time // between which a fire is overdue
 	Now         time.Time // when a run must be available to be found
 	Since       time.Time // of changes, by the server's clock
-
-	// Ends has it look for pending runs only among the latest and the oldest: what has just become available is at one of the ends.
-	Ends bool
 }
 
 // Glance looks for fires that their owner did not claim in time, for what is new, and at the switches.
@@ -76,19 +62,14 @@ func (s *Store) Glance(ctx context.Context, l Look) (Glance, error) {
 	}
 	var g []Glance
 	now, from, until := l.Now.UnixMilli(), l.From.UnixMilli(), l.Until.UnixMilli()
-	query, pending := glanceAtAllSQL, []any{s.app, now, classes}
-	if l.Ends {
-		query, pending = glanceAtEndsSQL, []any{s.app, now, s.app, classes, s.app, now, s.app, classes}
-	}
-	err := s.db.Select(ctx, &g, query, slices.Concat([]any{
+	err := s.db.Select(ctx, &g, glanceSQL,
 		s.app, s.app, l.NodeID, // switches
 		s.app, from, until, classes, // overdue
 		s.app, classes, s.app, classes, // new
-		s.app, // without app
-	}, pending, []any{
+		s.app,                                                       // without app
+		s.app, now, glancedRuns-1, s.app, now, glancedRuns, classes, // pending
 		s.app, l.Since.UnixMilli(), // paused
-		s.app, // changed
-	})...)
+		s.app) // changed
 	if err != nil {
 		return Glance{}, fmt.Errorf("glance: %w", err)
 	}

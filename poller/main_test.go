@@ -56,7 +56,6 @@ type fakeStore struct {
 	deaf     bool          // PendingPage does not
 	hollow   int           // pages, of 50 ms each, of which nothing is for this node
 	slow     time.Duration // how long a claim takes
-	glancing time.Duration // how long a glance takes
 	runID    int64
 }
 
@@ -128,10 +127,6 @@ func (s *fakeStore) Changed(_ context.Context, _, from, until time.Time, _ int) 
 }
 
 func (s *fakeStore) Glance(_ context.Context, l execute.Look) (execute.Glance, error) {
-	s.mu.Lock()
-	glancing := s.glancing
-	s.mu.Unlock()
-	time.Sleep(glancing)
 	defer s.mu.Unlock()
 	err := s.call("Glance")
 	s.looks = append(s.looks, l)

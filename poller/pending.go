@@ -32,6 +32,8 @@ type pendingLoop struct {
 	began   time.Time       // when the look was begun; zero: none is under way
 	last    time.Time       // when the last look was begun
 	pause   time.Duration   // from there to the next one, at least
+	spent   time.Duration   // on reading, by the look under way
+	found   int             // runs that it has found
 	next    time.Time       // when to look again; zero: when told
 	classes []string        // that the look reads: those with room
 	parked  map[string]bool // classes whose runs are pending, but had no room

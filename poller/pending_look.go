@@ -10,9 +10,9 @@ import (
 
 const (
 	lookFast  = 12 * time.Millisecond  // between looks for pending runs while many are found
-	dearRead  = 50 * time.Millisecond  // a page that takes longer and has few runs had the server pass over many rows
-	fewFound  = 100                    // runs of such a page
-	dearPause = 4                      // times as long as such a page took, there is no further look
+	dearRead  = 50 * time.Millisecond  // a look that takes longer and finds few runs had the server pass over many rows
+	fewFound  = 100                    // runs of such a look
+	dearPause = 4                      // times as long as such a look took, there is no further one
 	lookSlack = 100 * time.Millisecond // a look also reads what will be available this long after the next sweep
 	lookFor   = 100 * time.Millisecond // after which a look that reads on and on first sees to what this process has enqueued
 	pageFor   = sweepEvery             // how long what a look has read is claimed from
@@ -81,6 +81,7 @@ func (l *pendingLoop) look(ctx context.Context, rooms map[string]int) (tried boo
 		l.forgetPage()
 		l.began, l.more = now, true
 		l.last, l.pause = now, lookFast
+		l.spent, l.found = 0, 0
 		l.looks++
 		l.chooseClasses(told)
 		tried = true
@@ -202,8 +203,10 @@ func (l *pendingLoop) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if took := time.Since(began); took > dearRead && len(page.Runs) < fewFound {
-		l.pause = max(l.pause, dearPause*took)
+	l.spent += time.Since(began)
+	l.found += len(page.Runs)
+	if l.spent > dearRead && l.found < fewFound {
+		l.pause = max(l.pause, dearPause*l.spent)
 	}
 	l.place, l.more = page.Next, page.More
 	seen := map[string]front{}

@@ -133,7 +133,6 @@ type Poller struct {
 	poll     chan struct{} // do not wait for the next beat
 
 	lastChange time.Time // of executes, that the sweep has read
-	wholeLook  time.Time // no sooner does the sweep look at all that is pending: it took long
 	uneasy     time.Time // until when the sweep hurries: an owner has left something
 }
 

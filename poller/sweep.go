@@ -9,27 +9,17 @@ import (
 	"github.com/qrtz-go/qrtz/node"
 )
 
-const (
-	dearGlance = 20 * time.Millisecond // one that takes longer passes over many pending runs that are not for this node
-	dearPauses = 20                    // times as long as that took, sweeps look for pending runs only where new ones are
-)
-
 // sweep looks for what an owner left lying, for what is new, and at the switches.
 func (p *Poller) sweep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	now, began := p.cluster.Now(), time.Now()
-	look := execute.Look{
+	now := p.cluster.Now()
+	found, err := p.executes.Glance(ctx, execute.Look{
 		NodeID: p.cluster.Self().NodeID, Classes: p.cfg.Classes,
 		From: now.Add(-p.cfg.MisfireAfter), Until: now.Add(-grace), Now: now.Add(p.lookAhead()), Since: p.lastChange,
-		Ends: began.Before(p.wholeLook),
-	}
-	found, err := p.executes.Glance(ctx, look)
+	})
 	if err != nil {
 		return err
-	}
-	if took := time.Since(began); took > dearGlance && !look.Ends {
-		p.wholeLook = time.Now().Add(dearPauses * took)
 	}
 	if err := p.tidy(ctx, found); err != nil {
 		return err

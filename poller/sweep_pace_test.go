@@ -134,28 +134,6 @@ func TestAScheduleIsOnTimeWhereItBegan(t *testing.T) {
 	})
 }
 
-// A glance that passes over many pending runs for other nodes is followed by some that look only where new ones are.
-func TestADearGlanceIsNotMadeEachTime(t *testing.T) {
-	benched(t, 10, func(b *bench, _ time.Time) {
-		whole := func() (times int) {
-			for _, look := range b.store.looks {
-				if !look.Ends {
-					times++
-				}
-			}
-			return times
-		}
-		b.start()
-		b.store.set(func() { b.store.glancing = dearGlance })
-		rest(5*time.Second + 100*time.Millisecond)
-		require.Equal(b.t, 10, whole(), "it is quick enough")
-		b.store.set(func() { b.store.glancing, b.store.looks = 100*time.Millisecond, nil })
-		rest(10 * time.Second)
-		require.Equal(b.t, 4, whole(), "one in five")
-		require.Len(b.t, b.store.looks, 20, "of those that see the switches")
-	})
-}
-
 // A few runs that are found at rest are claimed by the node whose sweep found them: their owner may sweep much later.
 func TestTheFirstToSeeARunClaimsIt(t *testing.T) {
 	for nodes, claimed := range map[int]int{3: 0, 30: 1} {

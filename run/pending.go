@@ -10,41 +10,30 @@ import (
 	"time"
 )
 
-// A run names its app, and so does its job. Where the two contradict each other it runs nowhere. The placeholders: the app,
-// the classes, the app, from and until which AVAILABLE_AT, until which FIRE_TIME, jobs to leave out, how many. The two branches are
-// two ranges of one index: where many rows have the same AVAILABLE_AT, the first continues behind an ID. The server is told how to
-// find the jobs: where they are few, it would else read them all, and for that sort all that is pending.
+// A run names its app, and so does its job. Where the two contradict each other it runs nowhere. A statement reads some of the rows
+// that are pending, whosever they are: JOB_CLASS is NULL in those that this node cannot run. The placeholders: those of the rows, the
+// app, the classes, the app. The server is told how to find the jobs: where they are few, it would else read them all.
 const (
 	pendingColumns = `
-SELECT R.ID, R.JOB_ID, R.EXECUTE_ID, R.FIRE_TIME, R.AVAILABLE_AT, R.FENCE, J.JOB_CLASS, ` + slotsSQL + ` AS SLOTS, R.CANCEL_AT IS NOT NULL AS CANCELLED,
-       R.STATE = 'PENDING' AS PENDING, COALESCE(R.PRIORITY, J.PRIORITY) AS PRIORITY, %s AS DATA_SIZE`
+SELECT R.ID, R.JOB_ID, R.EXECUTE_ID, R.FIRE_TIME, R.AVAILABLE_AT, R.FENCE, COALESCE(J.JOB_CLASS, '') AS JOB_CLASS, ` + slotsSQL + ` AS SLOTS, R.CANCEL_AT IS NOT NULL AS CANCELLED,
+       R.STATE = 'PENDING' AS PENDING, COALESCE(R.PRIORITY, J.PRIORITY, 0) AS PRIORITY, %s AS DATA_SIZE`
 
 	pendingSQL = pendingColumns + `
-  FROM QRTZ_RUN R FORCE INDEX (QRTZ_RUN_STATE)
-  STRAIGHT_JOIN QRTZ_JOB J FORCE INDEX (PRIMARY) ON J.ID = R.JOB_ID AND J.APPLICATION = ? AND J.JOB_CLASS IN (?)
- WHERE R.APPLICATION = ? AND R.STATE = 'PENDING' AND (R.AVAILABLE_AT = ? AND R.ID > ? OR R.AVAILABLE_AT > ? AND R.AVAILABLE_AT <= ?) AND R.FIRE_TIME <= ?
-   AND (R.JOB_ID NOT IN (?) OR R.CANCEL_AT IS NOT NULL)
- ORDER BY R.AVAILABLE_AT, R.ID LIMIT ?`
+  FROM (%s) S
+  STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = S.ID
+  LEFT JOIN QRTZ_JOB J FORCE INDEX (PRIMARY) ON J.ID = R.JOB_ID AND J.APPLICATION = ? AND J.JOB_CLASS IN (?) AND R.APPLICATION = ?`
+
+	// byAgeSQL finds what is pending of the app, the oldest first. The placeholders: the app, from (AVAILABLE_AT, ID, AVAILABLE_AT) and
+	// until which AVAILABLE_AT, how many. The two branches are two ranges of one index: where many rows have the same AVAILABLE_AT, the
+	// first continues behind an ID.
+	byAgeSQL = `SELECT ID FROM QRTZ_RUN FORCE INDEX (QRTZ_RUN_STATE)
+         WHERE APPLICATION = ? AND STATE = 'PENDING' AND (AVAILABLE_AT = ? AND ID > ? OR AVAILABLE_AT > ? AND AVAILABLE_AT <= ?)
+         ORDER BY AVAILABLE_AT, ID LIMIT ?`
 
 	pendingByIDSQL = pendingColumns + `
   FROM QRTZ_RUN R FORCE INDEX (PRIMARY)
   STRAIGHT_JOIN QRTZ_JOB J FORCE INDEX (PRIMARY) ON J.ID = R.JOB_ID AND J.APPLICATION = R.APPLICATION
  WHERE R.ID IN (?) AND R.APPLICATION = ? ORDER BY R.ID`
-
-	// urgentSQL looks only at some rows, by the index, and reads those of them that are urgent.
-	urgentSQL = pendingColumns + `
-  FROM (SELECT ID FROM QRTZ_RUN FORCE INDEX (QRTZ_RUN_STATE)
-         WHERE APPLICATION = ? AND STATE = 'PENDING' AND (AVAILABLE_AT = ? AND ID > ? OR AVAILABLE_AT > ? AND AVAILABLE_AT <= ?)
-         ORDER BY AVAILABLE_AT, ID LIMIT ?) S
-  STRAIGHT_JOIN QRTZ_RUN R FORCE INDEX (PRIMARY) ON R.ID = S.ID
-  STRAIGHT_JOIN QRTZ_JOB J FORCE INDEX (PRIMARY) ON J.ID = R.JOB_ID AND J.APPLICATION = ? AND J.JOB_CLASS IN (?)
- WHERE R.STATE = 'PENDING' AND R.FIRE_TIME <= ? AND COALESCE(R.PRIORITY, J.PRIORITY) > ?
- ORDER BY PRIORITY DESC, R.AVAILABLE_AT, R.ID LIMIT ?`
-
-	urgentEndSQL = `
-SELECT AVAILABLE_AT, ID FROM QRTZ_RUN FORCE INDEX (QRTZ_RUN_STATE)
- WHERE APPLICATION = ? AND STATE = 'PENDING' AND (AVAILABLE_AT = ? AND ID > ? OR AVAILABLE_AT > ? AND AVAILABLE_AT <= ?)
- ORDER BY AVAILABLE_AT, ID LIMIT 1 OFFSET ?`
 
 	unweighed  = `-1`
 	weighedSQL = `COALESCE(LENGTH(R.JOB_DATA), 0)`
@@ -53,7 +42,7 @@ SELECT AVAILABLE_AT, ID FROM QRTZ_RUN FORCE INDEX (QRTZ_RUN_STATE)
 const (
 	pendingPage  = 1000 // rows that one look reads at a time
 	urgentRows   = 2500 // that one look for urgent runs looks at
-	pendingPages = 20   // that it reads at the most, to find some that can be claimed
+	pendingPages = 100  // that Pending reads at the most, to find some that can be claimed
 )
 
 // PendingRun is a run that may be claimed.
@@ -109,6 +98,7 @@ type Place struct {
 	at, id int64
 	behind bool    // something: not before all of them
 	open   *places // for runs of limited jobs
+	lines  *lines  // that are read one beside the other; nil: by age alone
 }
 
 // IsFront tells whether it is the zero Place.
@@ -121,6 +111,9 @@ func (p Place) begun(s *Store) Place {
 	}
 	if !p.behind {
 		p.at, p.id, p.behind = math.MinInt64, math.MaxInt64, true
+		if s.crowded.lasts() {
+			p.lines = newLines(p.at, p.id)
+		}
 	}
 	return p
 }
@@ -133,39 +126,26 @@ type PendingPage struct {
 }
 
 // PendingPage reads the next of the PENDING runs of the given classes that are available and due by a time, the oldest first. Of a
-// job of which only some runs may go at a time it reads as many as may start beside those that go, the first in line; however many more are pending, they hide no other job's. With them it
-// measures their data, if that was quick so far.
+// job of which only some runs may go at a time it reads as many as may start beside those that go, the first in line. However much is
+// pending that this node cannot run, or of jobs without a free slot, it reads past no more than one page of that: behind a page that is
+// full of it, the lines of the jobs are read, one beside the other. With the runs it measures their data, if that was quick so far.
 func (s *Store) PendingPage(ctx context.Context, classes []string, until time.Time, from Place) (page PendingPage, err error) {
 	if len(classes) == 0 {
 		return page, nil
 	}
-	from = from.begun(s)
 	size, limit := unweighed, pendingPage
 	weighs := s.weighAtOnce() >= carefulBatch
 	if weighs {
 		size, limit = weighedSQL, s.weighAtOnce()
 	}
-	var rows []pendingRow
 	begin := time.Now()
-	err = s.db.Select(ctx, &rows, fmt.Sprintf(pendingSQL, size), s.app, classes, s.app, from.at, from.id, from.at, until.UnixMilli(), until.UnixMilli(), from.open.full(), limit)
-	if weighs {
-		s.noteWeighing(limit, len(rows), time.Since(begin), err)
+	page, looked, err := s.readPending(ctx, wanted{classes, until, math.MinInt8}, from.begun(s), size, limit)
+	if weighs && (looked > 0 || err != nil) {
+		s.noteWeighing(limit, looked, time.Since(begin), err)
 	}
 	if err != nil {
-		return page, fmt.Errorf("read pending runs: %w", err)
+		return PendingPage{}, fmt.Errorf("read pending runs: %w", err)
 	}
-	for _, r := range rows {
-		if slices.Contains(classes, r.Class) { // not a class whose name differs in case
-			page.Runs = append(page.Runs, r.run())
-		}
-	}
-	if page.Runs, err = from.open.give(ctx, page.Runs); err != nil {
-		return page, fmt.Errorf("read pending runs: %w", err)
-	}
-	if page.More = len(rows) == limit; page.More {
-		from.at, from.id = rows[limit-1].AvailableAt, rows[limit-1].ID
-	}
-	page.Next = from
 	return page, nil
 }
 
@@ -176,33 +156,73 @@ func (s *Store) UrgentPage(ctx context.Context, classes []string, until time.Tim
 		return page, nil
 	}
 	from.open = nil // others have got slots since the last look
-	from = from.begun(s)
-	span := []any{s.app, from.at, from.id, from.at, until.UnixMilli()}
-	var rows []pendingRow
-	args := slices.Concat(span, []any{urgentRows, s.app, classes, until.UnixMilli(), above, pendingPage})
-	if err := s.db.Select(ctx, &rows, fmt.Sprintf(urgentSQL, unweighed), args...); err != nil {
-		return page, fmt.Errorf("look for urgent runs: %w", err)
+	page, _, err = s.readPending(ctx, wanted{classes, until, above}, from.begun(s), unweighed, urgentRows)
+	if err != nil {
+		return PendingPage{}, fmt.Errorf("look for urgent runs: %w", err)
 	}
-	var last []struct {
-		At int64 `db:"AVAILABLE_AT"`
-		ID int64 `db:"ID"`
-	}
-	if err := s.db.Select(ctx, &last, urgentEndSQL, append(span, urgentRows-1)...); err != nil {
-		return page, fmt.Errorf("look for urgent runs: %w", err)
-	}
-	for _, r := range rows {
-		if slices.Contains(classes, r.Class) {
-			page.Runs = append(page.Runs, r.run())
-		}
-	}
-	if page.Runs, err = from.open.give(ctx, page.Runs); err != nil {
-		return page, fmt.Errorf("look for urgent runs: %w", err)
-	}
-	if len(last) > 0 {
-		from.at, from.id = last[0].At, last[0].ID
-		page.More, page.Next = true, from
+	if !page.More {
+		page.Next = Place{}
 	}
 	return page, nil
+}
+
+// wanted is what is looked for.
+type wanted struct {
+	classes []string
+	until   time.Time // when it must be available and due
+	above   Priority
+}
+
+func (w wanted) urgent() bool { return w.above >= PriorityLow }
+
+// readPending reads the next rows, at most limit, and says how many it has looked at.
+func (s *Store) readPending(ctx context.Context, w wanted, from Place, size string, limit int) (page PendingPage, looked int, err error) {
+	if from.lines != nil {
+		return s.pageOfLines(ctx, w, from, size, limit)
+	}
+	rows, err := s.pendingRows(ctx, w, size, byAgeSQL, s.app, from.at, from.id, from.at, w.until.UnixMilli(), limit)
+	if err != nil {
+		return page, 0, err
+	}
+	if page.Runs, err = w.among(ctx, rows, from.open); err != nil {
+		return page, len(rows), err
+	}
+	if page.More = len(rows) == limit; page.More {
+		from.at, from.id = rows[limit-1].AvailableAt, rows[limit-1].ID
+		if !w.urgent() && len(page.Runs) < limit/crowdedShare {
+			s.crowded.note()
+			from.lines = newLines(from.at, from.id)
+		}
+	}
+	page.Next = from
+	return page, len(rows), nil
+}
+
+// pendingRows reads rows whose ids a statement finds, the oldest first.
+func (s *Store) pendingRows(ctx context.Context, w wanted, size, ids string, args ...any) (rows []pendingRow, err error) {
+	args = append(args, s.app, w.classes, s.app)
+	err = s.db.Select(ctx, &rows, fmt.Sprintf(pendingSQL, size, ids), args...)
+	slices.SortFunc(rows, func(a, b pendingRow) int {
+		return cmp.Or(cmp.Compare(a.AvailableAt, b.AvailableAt), cmp.Compare(a.ID, b.ID))
+	})
+	return rows, err
+}
+
+// among are the runs among some rows that are wanted, with a slot if their jobs are limited.
+func (w wanted) among(ctx context.Context, rows []pendingRow, open *places) (runs []PendingRun, err error) {
+	for _, row := range rows {
+		if !row.Pending || row.FireTime > w.until.UnixMilli() || !slices.Contains(w.classes, row.Class) { // or a class whose name differs in case
+			continue
+		}
+		if r := row.run(); r.Priority > w.above {
+			runs = append(runs, r)
+		}
+	}
+	if w.urgent() {
+		slices.SortStableFunc(runs, ByPriority)
+		runs = runs[:min(pendingPage, len(runs))]
+	}
+	return open.give(ctx, runs)
 }
 
 // ByPriority puts the more urgent of pending runs first.

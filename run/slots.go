@@ -22,7 +22,7 @@ const (
 	slotsSQL   = `IF(` + LimitedSQL + `, GREATEST(J.MAX_RUNNING, 1), 0)`
 )
 
-const takenSlotsSQL = `SELECT OVERLAP_KEY, OVERLAP_SLOT FROM QRTZ_RUN WHERE OVERLAP_KEY IN (?)`
+const takenSlotsSQL = `SELECT OVERLAP_KEY, LINE_AT AS OVERLAP_SLOT FROM QRTZ_RUN WHERE OVERLAP_KEY IN (?)`
 
 // freeSlots reads which slots of jobs are free, at most limit of each; slots says how many each job has. It begins anywhere, so
 // that nodes that ask at once do not all try the same. After a job's slots have become fewer, none is free until fewer runs go.

@@ -15,6 +15,7 @@ type Store struct {
 	db       schema.Tables
 	app      string
 	weighing atomic.Int64 // how many runs' data is measured by one statement; 0: as many as at first
+	crowded  crowded      // what is pending that this node cannot run is in the way
 	cleaned  cleanedTo    // how far CleanHistory has come, which alone uses it
 	stuckTo  *cursor      // how far StuckRuns has come; nil: it begins again
 	keysTo   *keyCursor   // how far FreeOverlapKeys has come, likewise

@@ -20,7 +20,7 @@ type column struct {
 func (m *matrix) columns(table string) (all []column) {
 	rows, err := m.db.Query(`
 SELECT C.TABLE_NAME, C.COLUMN_NAME, C.DATA_TYPE, C.IS_NULLABLE = 'YES', COALESCE(C.CHARACTER_MAXIMUM_LENGTH, 0), C.EXTRA LIKE '%auto_increment%'
-  FROM information_schema.COLUMNS C WHERE C.TABLE_SCHEMA = DATABASE() AND C.TABLE_NAME = ? ORDER BY C.ORDINAL_POSITION`, table)
+  FROM information_schema.COLUMNS C WHERE C.TABLE_SCHEMA = DATABASE() AND C.TABLE_NAME = ? AND C.EXTRA NOT LIKE '%GENERATED%' ORDER BY C.ORDINAL_POSITION`, table)
 	require.NoError(m, err)
 	defer func() { require.NoError(m, rows.Close()) }()
 	for rows.Next() {

@@ -71,7 +71,7 @@ func (t *torture) prepareTables(ctx context.Context) error {
 const columnsSQL = `
 SELECT COLUMN_NAME, DATA_TYPE, IS_NULLABLE = 'YES' FROM information_schema.COLUMNS
  WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = ? AND DATA_TYPE IN ('tinyint', 'smallint', 'int', 'bigint')
-   AND COLUMN_NAME NOT IN ('ID', 'PID', 'JOB_ID', 'EXECUTE_ID', 'OVERLAP_KEY', 'NEXT_RELEASE') ORDER BY COLUMN_NAME`
+   AND EXTRA NOT LIKE '%GENERATED%' AND COLUMN_NAME NOT IN ('ID', 'PID', 'JOB_ID', 'EXECUTE_ID', 'OVERLAP_KEY', 'NEXT_RELEASE') ORDER BY COLUMN_NAME`
 
 var limits = map[string][2]string{
 	"tinyint": {"-128", "127"}, "smallint": {"-32768", "32767"}, "int": {"-2147483648", "2147483647"},
