@@ -47,6 +47,7 @@ type extent struct {
 	everydayFor   time.Duration
 
 	askRates    []int // runs enqueued a second
+	askBehind   int   // runs that no node can run, behind which some are enqueued
 	backlogRuns int
 	backlogBy   []crew
 
@@ -77,7 +78,7 @@ var (
 		tries: 3, settle: 2 * time.Second, window: 6 * time.Second,
 		rates: []int{10, 200, 2000}, lateFor: 20 * time.Second, volley: 10_000, volleyBy: []crew{{1, 0}, {3, 0}, {3, defaultWorkers}},
 		everydayRates: []int{20, 200, 2000}, everydayFor: 30 * time.Second,
-		askRates: []int{20, 200}, backlogRuns: 100_000, backlogBy: []crew{{1, defaultWorkers}, {3, defaultWorkers}, {1, 0}, {3, 0}},
+		askRates: []int{20, 200}, askBehind: 1_000_000, backlogRuns: 100_000, backlogBy: []crew{{1, defaultWorkers}, {3, defaultWorkers}, {1, 0}, {3, 0}},
 		stored: []int{10, 10_000, 1_000_000}, restFor: 15 * time.Second, planned: 100_000,
 		steady: 5 * time.Second, watch: 45 * time.Second, starts: 5,
 		growing: fullGrowth,
@@ -89,7 +90,7 @@ var (
 		tries: 2, settle: 1 * time.Second, window: 3 * time.Second,
 		rates: []int{200}, lateFor: 5 * time.Second, volley: 10_000, volleyBy: []crew{{3, 0}},
 		everydayRates: []int{20, 200, 2000}, everydayFor: 10 * time.Second,
-		askRates: []int{20, 200}, backlogRuns: 50_000, backlogBy: []crew{{1, defaultWorkers}, {3, defaultWorkers}},
+		askRates: []int{20, 200}, askBehind: 1_000_000, backlogRuns: 50_000, backlogBy: []crew{{1, defaultWorkers}, {3, defaultWorkers}},
 		stored: []int{10_000}, restFor: 5 * time.Second, planned: 10_000,
 		steady: 2 * time.Second, watch: 10 * time.Second, starts: 1,
 		growing: quickGrowth,

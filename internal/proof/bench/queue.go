@@ -15,9 +15,10 @@ import (
 // Queued is how long enqueued runs wait for their handlers, from the return of Enqueue, or of the COMMIT of the caller's
 // transaction, to the handler's first line.
 type Queued struct {
-	From  string `json:"from"` // where they were enqueued
-	Rate  int    `json:"rate"` // a second
-	Nodes int    `json:"nodes"`
+	From   string `json:"from"` // where they were enqueued
+	Rate   int    `json:"rate"` // a second
+	Nodes  int    `json:"nodes"`
+	Behind int    `json:"behind,omitempty"` // so many runs that are PENDING and that no node can run
 	Late
 }
 
@@ -53,15 +54,16 @@ type askedFor struct {
 func (s *site) queue(ctx context.Context, r *Report) error {
 	for _, rate := range s.askRates {
 		for _, c := range []struct {
-			from  string
-			nodes int
-		}{{here, 1}, {hereTx, 1}, {there, 1}, {there, lateNodes}} {
-			one, err := s.queued(ctx, c.from, rate, c.nodes)
+			from          string
+			nodes, behind int
+		}{{here, 1, 0}, {hereTx, 1, 0}, {there, 1, 0}, {there, lateNodes, 0}, {there, lateNodes, s.askBehind}} {
+			one, err := s.queued(ctx, c.from, rate, c.nodes, c.behind)
 			if err != nil {
 				return err
 			}
 			r.Queued = append(r.Queued, one)
-			s.say("queue: %d a second from %s, %d nodes: %d runs, p50 %.2f ms, p99 %.2f ms, max %.2f ms", rate, c.from, c.nodes, one.Fires, one.P50, one.P99, one.Max)
+			s.say("queue: %d a second from %s, %d nodes, behind %d others: %d runs, p50 %.2f ms, p99 %.2f ms, max %.2f ms",
+				rate, c.from, c.nodes, c.behind, one.Fires, one.P50, one.P99, one.Max)
 		}
 	}
 	for _, c := range s.backlogBy {
@@ -76,7 +78,7 @@ func (s *site) queue(ctx context.Context, r *Report) error {
 	return nil
 }
 
-func (s *site) queued(ctx context.Context, from string, rate, nodes int) (Queued, error) {
+func (s *site) queued(ctx context.Context, from string, rate, nodes, behind int) (Queued, error) {
 	d, err := s.database(ctx)
 	if err != nil {
 		return Queued{}, err
@@ -84,6 +86,11 @@ func (s *site) queued(ctx context.Context, from string, rate, nodes int) (Queued
 	defer s.drop(context.WithoutCancel(ctx), d)
 	if err := d.askedJob(ctx); err != nil {
 		return Queued{}, err
+	}
+	if behind > 0 {
+		if err := d.foreign(ctx, behind); err != nil {
+			return Queued{}, err
+		}
 	}
 	begin := time.Now().Add(s.settle + 2*time.Second)
 	o := NodeOptions{From: begin, Until: begin.Add(s.lateFor)}
@@ -121,7 +128,7 @@ func (s *site) queued(ctx context.Context, from string, rate, nodes int) (Queued
 		}
 	}
 	all := summary{Fires: late.TotalCount(), Late: late.Export()}
-	return Queued{From: from, Rate: rate, Nodes: nodes, Late: all.lateness()}, nil
+	return Queued{From: from, Rate: rate, Nodes: nodes, Behind: behind, Late: all.lateness()}, nil
 }
 
 const (
@@ -138,6 +145,16 @@ SELECT ?, (SELECT ID FROM QRTZ_JOB WHERE NAME = ?), ?, 'PENDING', ? FROM %s X WH
 
 func (d *database) askedJob(ctx context.Context) error {
 	_, err := d.ExecContext(ctx, askedJobSQL, benchApp, asked, asked)
+	return err
+}
+
+// foreign adds runs that are PENDING, of a class that no node handles.
+func (d *database) foreign(ctx context.Context, n int) error {
+	if _, err := d.ExecContext(ctx, askedJobSQL, benchApp, elsewhere, elsewhere); err != nil {
+		return err
+	}
+	due := time.Now().Add(-time.Hour).UnixMilli()
+	_, err := d.ExecContext(ctx, fmt.Sprintf(backlogSQL, numbers(n)), benchApp, elsewhere, due, due, n)
 	return err
 }
 

@@ -176,11 +176,11 @@ func (r *Report) enqueueTable() table {
 func (r *Report) queuedTable() table {
 	t := table{
 		title: "Enqueued runs: from the return of Enqueue, or of the caller's COMMIT, to the handler's first line, in milliseconds",
-		note:  "The nodes have default settings. A transaction of the caller's takes up to 10 ms longer than what is enqueued in it.",
-		head:  []string{"enqueued a second", "by", "nodes", "runs", "p50", "p90", "p99", "p99.9", "max"},
+		note:  "The nodes have default settings. The others are pending runs of a class that no node handles. A transaction of the caller's takes up to 10 ms longer than what is enqueued in it.",
+		head:  []string{"enqueued a second", "by", "nodes", "behind others", "runs", "p50", "p90", "p99", "p99.9", "max"},
 	}
 	for _, q := range r.Queued {
-		t.add(q.Rate, q.From, q.Nodes, q.Fires, q.P50, q.P90, q.P99, q.P999, q.Max)
+		t.add(q.Rate, q.From, q.Nodes, q.Behind, q.Fires, q.P50, q.P90, q.P99, q.P999, q.Max)
 	}
 	return t
 }
