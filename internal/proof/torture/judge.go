@@ -93,8 +93,11 @@ func (j *judge) final(ctx context.Context) error {
 	if len(found) > 0 {
 		return j.fail(ctx, found)
 	}
+	if err := j.reportUse(ctx); err != nil {
+		return err
+	}
 	j.t.note("all is well: %s; %s", summary, j.contention(ctx))
-	return nil
+	return j.account(ctx)
 }
 
 // findings checks the fires of a span.

@@ -49,6 +49,7 @@ type torture struct {
 
 	clock    serverClock
 	stalls   stalls
+	leaks    leaks
 	locks    locks
 	poisons  poisons
 	tables   sync.RWMutex // read while a fault leaves a transaction open
@@ -213,7 +214,7 @@ func (t *torture) newProcess(app, id, dsn string, workers int, seed uint64) *pro
 	cfg := t.pace.config
 	return &process{app: app, id: id, dir: t.dir, spec: workerSpec{
 		DSN: dsn, Borrows: id == "n2" || id == "small", App: app, ID: id, Workers: workers, Seed: seed, NodeTimeout: t.pace.nodeTimeout(),
-		Poll: cfg.PollInterval, Misfire: cfg.MisfireInterval, MisfireAfter: cfg.MisfireAfter, Drain: cfg.DrainTimeout,
+		Poll: cfg.PollInterval, Misfire: cfg.MisfireInterval, MisfireAfter: cfg.MisfireAfter, Drain: cfg.DrainTimeout, Sample: sampleEvery(t.duration),
 	}}
 }
 
@@ -234,6 +235,7 @@ func (t *torture) run(ctx context.Context) error {
 	checks.Go(func() { t.judge.queues.watch(ctx, t.judge.db) })
 	checks.Go(func() { t.judge.instances.watch(ctx, t.judge.db) })
 	checks.Go(func() { t.clock.watch(ctx, t.judge.db) })
+	checks.Go(func() { t.watchServer(ctx) })
 	for i, dsn := range t.dsns {
 		checks.Go(func() {
 			if err := t.stalls.watch(ctx, dsn, i); err != nil {

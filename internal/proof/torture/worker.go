@@ -36,8 +36,9 @@ type workerSpec struct {
 	Borrows   bool `json:",omitempty"` // its scheduler takes its connections out of the pool, so that transactions go step by step
 	Namespace bool `json:",omitempty"` // process ids are its own
 
-	Record string // file for the handlers' own account
-	Seed   uint64 // of its clock
+	Record string        // file for the handlers' own account
+	Sample time.Duration // between measurements of what it uses
+	Seed   uint64        // of its clock
 }
 
 func (s workerSpec) config(log *zerolog.Logger) qrtz.Config {
@@ -89,6 +90,9 @@ func work(ctx context.Context, spec workerSpec, log zerolog.Logger) (err error) 
 	}
 	defer func() { err = errors.Join(err, record.Close()) }()
 
+	if err := watchSelf(ctx, useOf(spec.Record), spec.Sample); err != nil {
+		return err
+	}
 	w := &worker{record: record}
 	told := log.Hook(zerolog.HookFunc(w.hear))
 	s, err := qrtz.Open(db, spec.config(&told))
