@@ -429,7 +429,8 @@ type fakeCluster struct {
 	offset     time.Duration
 	off        bool
 	rank       int
-	joined     bool // another node claims, too
+	joined     bool               // another node claims, too
+	ranks      func(id int64) int // in place of rank
 	position   int
 	nodes      int // 0 for one
 	owner      func(id int64) (string, int)
@@ -500,9 +501,12 @@ func (c *fakeCluster) TimesOff(string) []node.TimeOff {
 	return []node.TimeOff{{From: c.offSince, Seen: seen, Until: c.onAgainAt}}
 }
 
-func (c *fakeCluster) Rank(string, int64) int {
+func (c *fakeCluster) Rank(_ string, id int64) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.ranks != nil {
+		return c.ranks(id)
+	}
 	return c.rank
 }
 

@@ -41,7 +41,7 @@ func (p *Poller) sweep(ctx context.Context) error {
 		p.uneasy = now.Add(uneasyFor)
 		err = p.addToPlan(ctx, p.entryFor, func() ([]*execute.Execute, error) {
 			rows, err := p.executes.Overdue(ctx, execute.Executing, p.withRoom(), now.Add(-p.cfg.MisfireAfter), now.Add(-grace), maxSwept)
-			return slices.DeleteFunc(rows, p.nextLooks(now)), err
+			return slices.DeleteFunc(p.ownFirst(rows), p.nextLooks(now)), err
 		})
 	}
 	if err == nil && found.Pending {
@@ -58,6 +58,22 @@ func (p *Poller) behind() bool {
 	early, exact := p.plan.earliest(p.hasRoom)
 	overdue := p.cluster.Now().Add(-grace)
 	return !early.IsZero() && early.Before(overdue) || !exact.IsZero() && exact.Before(overdue)
+}
+
+// ownFirst leaves out what other nodes left lying if this node owns about as much of all that is overdue as each of them: then it is the
+// database that is behind, or all of them. They would race for every fire, which starts less: claims fail, what they were to claim is
+// forgotten, and found here by all of them.
+func (p *Poller) ownFirst(rows []*execute.Execute) []*execute.Execute {
+	var own []*execute.Execute
+	for _, e := range rows {
+		if p.cluster.Rank(e.Class, e.ID) == 0 {
+			own = append(own, e)
+		}
+	}
+	if _, of := p.cluster.Position(); 2*of*len(own) < len(rows) || len(own) == 0 {
+		return rows
+	}
+	return own
 }
 
 // tidy writes what programs of version 1.3 and people in a SQL client leave out.

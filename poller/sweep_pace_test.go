@@ -95,6 +95,29 @@ func TestWhatMayBeClaimedLaterIsLeftToTheNextLook(t *testing.T) {
 	}
 }
 
+// Where a node's own fires are overdue like those of all others, it leaves the others theirs.
+func TestWhoIsBehindLikeAllOthersClaimsItsOwn(t *testing.T) {
+	for _, c := range []struct {
+		nodes, own, others, claimed int
+	}{
+		{10, 1, 9, 1},
+		{10, 1, 19, 1},
+		{10, 1, 20, 21}, // one of its own that cannot be claimed, say, and what a node left that died
+		{3, 0, 12, 12},
+		{1, 5, 0, 5},
+	} {
+		benched(t, 100, func(b *bench, now time.Time) {
+			b.cluster.nodes = c.nodes
+			b.cluster.ranks = func(id int64) int { return min(1, int(id)/(c.own+1)) }
+			for i := range c.own + c.others {
+				b.put(every(int64(i+1), time.Hour, now.Add(-time.Second)))
+			}
+			b.swept()
+			require.Len(b.t, b.plan.entries, c.claimed, "%+v", c)
+		})
+	}
+}
+
 // A schedule that is new to the cluster is on time whichever node sees it first: its owner may look after its first fire.
 func TestTheFirstToSeeAScheduleClaimsItInTime(t *testing.T) {
 	for _, c := range []struct {
