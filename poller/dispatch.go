@@ -90,6 +90,9 @@ func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 		p.signals.hungry.Store(p.launcher.hungry())
 		return wait, outage.ErrIdle // without touching the pool: slots given back wake us
 	}
+	if wait := p.backingOff(); wait > 0 {
+		return wait, outage.ErrIdle
+	}
 	lead, now := p.lead(), p.cluster.Now()
 	// What comes due while this claim is under way could not be claimed before it ends: take it along.
 	until := now.Add(2 * lead)
@@ -112,7 +115,10 @@ func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 			batch, moves = append(batch, e), append(moves, e.execute.ClaimMove(e.execute.Fires(e.execute.Next, 1)))
 		}
 	}
-	if err := p.claimAll(ctx, batch, moves); err != nil {
+	began := time.Now()
+	err := p.claimAll(ctx, batch, moves)
+	p.backOff(time.Since(began))
+	if err != nil {
 		return 0, err
 	}
 	wait := p.untilNext()

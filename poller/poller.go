@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -127,6 +128,7 @@ type Poller struct {
 	launcher *launcher
 	doubts   doubts
 	pace     pace
+	noClaim  atomic.Int64 // until when no claim of fires is made, in nanoseconds by the machine's clock
 	ahead    *ahead
 	signals  pendingSignals
 	wake     chan struct{} // the plan has something new
