@@ -38,7 +38,7 @@ func (s *Store) Due(ctx context.Context, from, until time.Time, mayBe func(id in
 }
 
 func (s *Store) due(ctx context.Context, from, until time.Time, mayBe func(int64) bool, keep func(int64, string) bool) (due []*Execute, err error) {
-	read := func(rows *sqlx.Rows) error {
+	readRow := func(rows *sqlx.Rows) error {
 		var r row
 		if err := rows.StructScan(&r); err != nil {
 			return err
@@ -50,26 +50,33 @@ func (s *Store) due(ctx context.Context, from, until time.Time, mayBe func(int64
 	}
 	args := []any{s.app, from.UnixMilli(), until.UnixMilli()}
 	if mayBe == nil {
-		err := s.stream(ctx, read, dueSQL, args...)
+		err := s.stream(ctx, readRow, dueSQL, args...)
 		return due, err
 	}
 	var id int64
 	var ids []int64
-	err = s.stream(ctx, func(rows *sqlx.Rows) error {
+	all := 0
+	read := func(rows *sqlx.Rows) error {
 		if err := rows.Scan(&id); err != nil {
 			return err
 		}
-		if mayBe(id) {
+		if all++; mayBe(id) {
 			ids = append(ids, id)
 		}
 		return nil
-	}, dueIDsSQL, args...)
+	}
+	if s.manyDue.Load() {
+		err = s.db.QueryDirty(ctx, read, dueIDsSQL, args...) // only ids, whose rows are read below
+	} else {
+		err = s.stream(ctx, read, dueIDsSQL, args...)
+	}
 	if err != nil {
 		return nil, err
 	}
+	s.manyDue.Store(all > duePage)
 	slices.Sort(ids)
 	for some := range slices.Chunk(ids, duePage) {
-		if err := s.stream(ctx, read, dueSQL+` AND E.ID IN (?)`, append(args[:3:3], some)...); err != nil {
+		if err := s.stream(ctx, readRow, dueSQL+` AND E.ID IN (?)`, append(args[:3:3], some)...); err != nil {
 			return nil, err
 		}
 	}

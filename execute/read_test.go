@@ -72,3 +72,28 @@ func TestPausedAfter(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, all)
 }
+
+// Where a poll has found many executes that are others', the next one reads their ids as they are being written. The rows that it returns are
+// read as committed.
+func TestManyThatAreOthers(t *testing.T) {
+	f := newTables(t)
+	id := f.Add()
+	f.Exec(`INSERT INTO QRTZ_EXECUTE (PID, APPLICATION, NAME, JOB_TYPE, STATE, REPEAT_COUNT, REPEAT_INTERVAL, START_TIME, NEXT_FIRE_TIME)
+		SELECT PID, APPLICATION, seq, JOB_TYPE, STATE, REPEAT_COUNT, REPEAT_INTERVAL, START_TIME, NEXT_FIRE_TIME
+		  FROM QRTZ_EXECUTE, (WITH RECURSIVE N AS (SELECT 1 AS seq UNION ALL SELECT seq + 1 FROM N WHERE seq < 1000) SELECT seq FROM N) S WHERE ID = ?`, id)
+	due := func() (ids []int64) {
+		found, err := f.store.Due(t.Context(), at(-60), at(60), func(other int64) bool { return other == id }, func(int64, string) bool { return true })
+		require.NoError(t, err)
+		for _, e := range found {
+			ids = append(ids, e.ID)
+		}
+		return ids
+	}
+	require.Equal(t, []int64{id}, due())
+	require.True(t, f.store.manyDue.Load())
+	end := f.Holding(`UPDATE QRTZ_EXECUTE SET STATE = 'PAUSED' WHERE ID <> ?`, id)
+	require.Equal(t, []int64{id}, due())
+	require.False(t, f.store.manyDue.Load(), "it has seen what is not committed")
+	require.Zero(t, f.Count(`SELECT COUNT(*) FROM QRTZ_EXECUTE WHERE STATE = 'PAUSED'`), "other statements on the connection do not")
+	end()
+}

@@ -18,6 +18,7 @@ type Store struct {
 	app       string
 	runs      *run.Store
 	schedules Schedules
+	manyDue   atomic.Bool  // the last poll found many executes due, most of them others'
 	lockMet   atomic.Int64 // when a claim last met a lock, in ns since the epoch
 	deriving  *derivation  // a walk that was cut off; only DeriveJobStates uses it
 	stuckTo   *Cursor      // how far StuckExecutes has come; nil: it begins again

@@ -39,6 +39,34 @@ func (t Tables) Query(ctx context.Context, query string, args ...any) (*sqlx.Row
 	return t.DB.QueryxContext(ctx, query, args...)
 }
 
+// QueryDirty hands the rows of a query to f, as they arrive. The server sees also what is not committed yet, and need not find out, row by
+// row, what was: an index that many write to is read as fast as one at rest.
+func (t Tables) QueryDirty(ctx context.Context, f func(*sqlx.Rows) error, query string, args ...any) error {
+	query, args, err := t.expand(query, args)
+	if err != nil {
+		return err
+	}
+	conn, err := t.DB.Connx(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.ExecContext(ctx, `SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED`); err != nil { // of the next statement alone
+		return err
+	}
+	rows, err := conn.QueryxContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // Err says what there is to say
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
 // Exec runs one statement outside a transaction, and starts over as InTx does.
 func (t Tables) Exec(ctx context.Context, query string, args ...any) (result sql.Result, err error) {
 	err = Again(ctx, func() error {
