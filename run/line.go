@@ -45,7 +45,7 @@ type crowded struct{ until atomic.Int64 }
 func (c *crowded) note()       { c.until.Store(time.Now().Add(crowdedFor).UnixNano()) }
 func (c *crowded) lasts() bool { return time.Now().UnixNano() < c.until.Load() }
 
-// lines is how far one has come in reading the lines. A Place does not change it, but goes on with another one.
+// lines is how far one has come in reading the lines. A Place never changes the one that it has.
 type lines struct {
 	at, id int64   // where each line is begun
 	job    int64   // up to which the jobs have been looked through

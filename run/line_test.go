@@ -159,7 +159,7 @@ func TestALineIsReadWithoutTheOthers(t *testing.T) {
 	require.Less(t, rows, int64(60))
 }
 
-// The columns of the line keep themselves, whoever writes the row, and leave the overlap key unique.
+// The columns of the line keep themselves, whatever program writes the row, and leave the overlap key unique.
 func TestALineKeepsItself(t *testing.T) {
 	f := newTables(t)
 	id := f.asked("")
