@@ -30,11 +30,11 @@ func TestWhatLeaksGrows(t *testing.T) {
 		"busy at the end":                 {"goroutines", func(i int) float64 { return 60 + float64(max(0, i-90))*float64(i%5)*100 }, false},
 		"grows until it is warm":          {"heap MB", func(i int) float64 { return float64(min(i, 19)) }, false},
 		"comes and goes":                  {"connections", func(i int) float64 { return float64(10 + 90*(i/10%2)) }, false},
-		"one in ten claims leaks":         {"goroutines", func(i int) float64 { return 60 + float64(i)/2 + dice.Float64()*5 }, true},
+		"one claim in ten leaks":          {"goroutines", func(i int) float64 { return 60 + float64(i) + dice.Float64()*5 }, true},
 		"leaks under a load that changes": {"goroutines", func(i int) float64 { return 60 + float64(i) + float64(i%7)*50 }, true},
 		"a kilobyte a run":                {"heap MB", func(i int) float64 { return 3 + float64(i)/5 }, true},
 		"some more of much":               {"resident MB", func(i int) float64 { return 400 + float64(i) }, false},
-		"connections that are not closed": {"connections", func(i int) float64 { return 12 + float64(i)/4 }, true},
+		"connections that are not closed": {"connections", func(i int) float64 { return 12 + float64(i)/2 }, true},
 		"history that is not deleted":     {"rows bounded", func(i int) float64 { return 200 + 20*float64(i) }, true},
 		"history that is deleted":         {"rows bounded", func(i int) float64 { return 200 + float64(i%20)*20 }, false},
 	} {
