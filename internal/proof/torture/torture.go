@@ -110,7 +110,7 @@ func (t *torture) begin(ctx context.Context, start func(context.Context, string,
 	if err := t.awaitWorkers(ctx); err != nil {
 		return err
 	}
-	t.from = time.Now().Add(5 * time.Second)
+	t.from = time.Now().Add(max(5*time.Second, time.Since(t.start))) // where all goes slowly, declaring does, too
 	t.until = t.from.Add(t.duration)
 	for _, name := range []string{"a", "b"} {
 		if err := t.addApp(ctx, name, lastingJobs(dice, t.from, t.until)); err != nil {
