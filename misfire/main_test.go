@@ -43,13 +43,16 @@ type cluster struct {
 	view      node.View
 	abandoned []int64
 	lost      []int64
-	derive    int       // calls of DeriveJobStates that leave more to do
-	cleaned   time.Time // of CleanHistory
+	held      map[int64]int // how many runs of each; nil: two
+	derive    int           // calls of DeriveJobStates that leave more to do
+	hangs     bool          // DeriveJobStates does, until it is given up
+	cleaned   time.Time     // of CleanHistory
 
 	rows    map[int64]*execute.Execute
 	stuck   map[int64]bool // cannot be moved
 	moves   []execute.Move
-	batches []int // how many moves each call of Move had
+	batches []int             // how many moves each call of Move had
+	skipped []run.SkippedFire // that a call of Move tells of
 	due     []run.Stuck
 	work    time.Duration // how long every statement takes
 }
@@ -109,6 +112,9 @@ func (c *cluster) Bury(context.Context) ([]node.Node, error) { return c.dead, c.
 
 func (c *cluster) Lose(_ context.Context, instance int64, _ string) ([]run.LostRun, error) {
 	c.lost = append(c.lost, instance)
+	if c.held != nil {
+		return make([]run.LostRun, c.held[instance]), c.write("lose")
+	}
 	return make([]run.LostRun, 2), c.write("lose")
 }
 
@@ -117,7 +123,11 @@ func (c *cluster) CleanHistory(_ context.Context, now time.Time) (int, bool, err
 	return 3, false, c.write("clean history")
 }
 
-func (c *cluster) DeriveJobStates(context.Context) (bool, error) {
+func (c *cluster) DeriveJobStates(ctx context.Context) (bool, error) {
+	if c.hangs {
+		<-ctx.Done()
+		return false, ctx.Err()
+	}
 	c.derive--
 	return c.derive >= 0, c.write("derive")
 }
@@ -181,7 +191,7 @@ func (c *cluster) Move(_ context.Context, who node.Instance, from execute.State,
 	if err := c.write("move"); err != nil {
 		return done, err
 	}
-	c.batches = append(c.batches, len(moves))
+	c.batches, done.Skipped = append(c.batches, len(moves)), c.skipped
 	for _, m := range moves {
 		if e := c.rows[m.Execute.ID]; e.State == from && !c.stuck[e.ID] {
 			moved := *m.Execute

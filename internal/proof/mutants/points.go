@@ -334,7 +334,10 @@ func (w *walk) stmt(s ast.Stmt) {
 
 func (w *walk) ifStmt(n *ast.IfStmt) {
 	w.stmt(n.Init)
-	if !w.plumbing(n) {
+	switch {
+	case w.onlyLogs(n):
+		return
+	case !w.plumbing(n):
 		w.negate(n.Cond)
 	}
 	w.expr(n.Cond)
@@ -382,11 +385,13 @@ func (w *walk) localConst(d *ast.GenDecl) {
 	}
 }
 
-// plumbing tells whether a condition only hands an error on, or only decides what is logged.
+// onlyLogs tells whether a condition only decides what is logged.
+func (w *walk) onlyLogs(n *ast.IfStmt) bool {
+	return n.Else == nil && !slices.ContainsFunc(n.Body.List, func(s ast.Stmt) bool { return !w.logs(s) })
+}
+
+// plumbing tells whether a condition only hands an error on.
 func (w *walk) plumbing(n *ast.IfStmt) bool {
-	if n.Else == nil && !slices.ContainsFunc(n.Body.List, func(s ast.Stmt) bool { return !w.logs(s) }) {
-		return true
-	}
 	c, ok := n.Cond.(*ast.BinaryExpr)
 	if !ok || len(n.Body.List) != 1 || !types.Identical(w.source.info.TypeOf(c.X), types.Universe.Lookup("error").Type()) {
 		return false
