@@ -25,6 +25,8 @@ func TestDescribe(t *testing.T) {
 		"* * 5 * * ?":             "every second of hour 5",
 		"*/15 30 * * * ?":         "every 15 seconds of minute 30 of every hour",
 		"5,7 * * * * ?":           "at seconds 5 and 7 of every minute",
+		"0,58,59 * * * * ?":       "at seconds 0, 58 and 59 of every minute",
+		"0 0 12 * * ? 2025,2026":  "at 12:00:00 every day in 2025 and 2026",
 		"*/10 * 5-6 * JAN ?":      "every 10 seconds of hours 5 and 6 every day in January",
 		"0 0 12 1,15,20-25 * ?":   "at 12:00:00 on days 1, 15 and 20 to 25 of the month",
 		"0 0 12 9 NOV-FEB ?":      "at 12:00:00 on day 9 of the month in November to February",

@@ -15,6 +15,7 @@ func TestLoadLocation(t *testing.T) {
 		"GMT+8": 8 * hour, "GMT+08": 8 * hour, "GMT+08:00": 8 * hour, "GMT+0800": 8 * hour, "UTC+8": 8 * hour,
 		"UTC-5": -5 * hour, "UT+05:30": 5*hour + 30*60, "+08:00": 8 * hour, "-03": -3 * hour, "+8": 8 * hour,
 		"GMT-00:30": -30 * 60, "+01:02:03": hour + 2*60 + 3, "+18:00": 18 * hour,
+		"+08:59": 8*hour + 59*60,
 	} {
 		loc, err := LoadLocation(name)
 		require.NoError(t, err, name)
@@ -46,6 +47,10 @@ func TestLoadLocationRefuses(t *testing.T) {
 		"+":                          "unknown time zone",
 		"+08:00:00:00":               "unknown time zone",
 		"+08:60":                     "unknown time zone",
+		"+18:00:01":                  "unknown time zone",
+		"+008":                       "unknown time zone",
+		"+1/":                        "unknown time zone",
+		"+1:":                        "unknown time zone",
 		"Mars/Olympus_Mons":          "use an IANA name",
 		"../../etc/passwd":           "unknown time zone",
 		"zone.tab":                   "unknown time zone",

@@ -46,7 +46,7 @@ func main() {
 	defer stop()
 	var o options
 	packages := flag.String("pkg", "run execute poller node misfire cron", "the packages to mutate")
-	with := flag.String("with", ". run execute poller node misfire qrtztest", "the packages whose tests are tried when those of the own package notice nothing")
+	with := flag.String("with", ". run execute poller node misfire internal/cli/admin", "the packages whose tests are tried when those of the own package notice nothing")
 	only := flag.String("only", "", "mutate only what has a key that this pattern matches")
 	flag.IntVar(&o.sample, "sample", 100, "mutations of each package; 0: all")
 	flag.Uint64Var(&o.seed, "seed", 1, "which ones are chosen")
