@@ -31,3 +31,21 @@ func TestWhatWasEnqueuedForAJobThatIsGoneIsCancelled(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"CANCELLED", "PENDING"}, []string{f.RunState(later), f.RunState(kept)})
 }
+
+func TestPendingRunsOfWhatIsDeletedSayWhy(t *testing.T) {
+	f := newTables(t)
+	ofJob := f.AddPending()
+	ofExecute := f.AddPending()
+	execute := f.Add()
+	f.Exec(`UPDATE QRTZ_RUN SET EXECUTE_ID = ? WHERE ID = ?`, execute, ofExecute)
+	tx := f.MustBegin()
+	defer func() { _ = tx.Rollback() }()
+	require.NoError(t, f.store.CancelPendingOfExecute(t.Context(), tx, at(5), execute))
+	require.NoError(t, f.store.CancelPendingOfJob(t.Context(), tx, at(6), f.Job))
+	require.NoError(t, tx.Commit())
+	for id, why := range map[int64]string{ofExecute: "its schedule was deleted", ofJob: "its job was deleted"} {
+		require.Equal(t, "CANCELLED", f.RunState(id))
+		require.Equal(t, why, f.Text(`SELECT MESSAGE FROM QRTZ_RUN WHERE ID = ?`, id))
+	}
+	require.Equal(t, at(5).UnixMilli(), f.Count(`SELECT FINISHED_AT FROM QRTZ_RUN WHERE ID = ?`, ofExecute))
+}

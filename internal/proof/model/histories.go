@@ -149,14 +149,27 @@ func drawSteps(t *rapid.T, faults bool) []Step {
 		return append(steps, Step{Do: "attend", Node: node}, poll((node+1)%procs), Step{Do: "release", Node: node, Text: classOfJob(id)}, poll(node))
 	case 30: // a run is interrupted
 		return []Step{
-			{Do: "mode", ID: id, Text: "obey"}, {Do: "hold", Node: node, Text: classOfJob(id)}, {Do: "enqueue", ID: id}, poll(node), {Do: "advance", By: pick(t, ms(1000), 1, 3000)},
-			drawFault(t, Step{Do: "attend", Node: node}, faults), {Do: pick(t, "stop", "sql cancel", "cancel"), Node: node, ID: int64(number(t, 0, 20))}, {Do: "attend", Node: node},
-			{Do: "release", Node: node, Text: classOfJob(id)}, poll((node + 1) % procs),
+			{Do: "mode", ID: id, Text: "obey"},
+			{Do: "hold", Node: node, Text: classOfJob(id)},
+			{Do: "enqueue", ID: id},
+			poll(node),
+			{Do: "advance", By: pick(t, ms(1000), 1, 3000)},
+			drawFault(t, Step{Do: "attend", Node: node}, faults),
+			{Do: pick(t, "stop", "sql cancel", "cancel"), Node: node, ID: int64(number(t, 0, 20))},
+			{Do: "attend", Node: node},
+			{Do: "release", Node: node, Text: classOfJob(id)},
+			poll((node + 1) % procs),
 		}
 	case 31: // a schedule is paused for a while
 		return []Step{
-			{Do: "pause", ID: id}, poll(node), {Do: "advance", By: pick(t, jumps...)}, pass(node), {Do: "advance", By: pick(t, jumps...)},
-			{Do: pick(t, "resume", "resume job"), ID: id}, {Do: "advance", By: pick(t, ms(0), 1000, 5000)}, poll(node),
+			{Do: "pause", ID: id},
+			poll(node),
+			{Do: "advance", By: pick(t, jumps...)},
+			pass(node),
+			{Do: "advance", By: pick(t, jumps...)},
+			{Do: pick(t, "resume", "resume job"), ID: id},
+			{Do: "advance", By: pick(t, ms(0), 1000, 5000)},
+			poll(node),
 		}
 	}
 	return []Step{drawStep(t, faults)}
