@@ -217,3 +217,25 @@ func (c *serverClock) ahead() time.Duration {
 	defer c.mu.Unlock()
 	return c.offset
 }
+
+// ours are the times by our clock at which the database's clock showed what lies between two times by its own, as closely as is known.
+func (c *serverClock) ours(from, until time.Time) (all []span) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changes := append([]offsetAt{{}}, c.changes...)
+	for i, change := range changes {
+		one := span{from.Add(-change.offset), until.Add(-change.offset)}
+		if i > 0 {
+			one.from = later(one.from, change.from.Add(-stepping))
+		}
+		if i+1 < len(changes) {
+			if end := changes[i+1].from.Add(stepping); end.Before(one.until) {
+				one.until = end
+			}
+		}
+		if !one.until.Before(one.from) {
+			all = append(all, one)
+		}
+	}
+	return all
+}

@@ -325,10 +325,11 @@ func (t *tortured) stepped(from, until time.Time) bool {
 }
 
 func (t *tortured) nodeTrouble(app string, from, until time.Time) bool {
-	offset := t.clock.ahead()
-	for _, p := range slices.Concat(t.processes, t.calm, t.exact) {
-		if p.app == app && !(*torture)(t).well(p, from.Add(-offset), until.Add(-offset)) {
-			return true
+	for _, when := range t.clock.ours(from, until) {
+		for _, p := range slices.Concat(t.processes, t.calm, t.exact) {
+			if p.app == app && !(*torture)(t).well(p, when.from, when.until) {
+				return true
+			}
 		}
 	}
 	return false
