@@ -65,6 +65,9 @@ func skippedWrongly(h *history) (found []finding) {
 // freed is how long it may take until the row says that a run has ended whose handler has returned.
 const freed = 3 * time.Second
 
+// longAway is longer than any fault lasts.
+const longAway = 2 * time.Minute
+
 func skippedAlone(h *history) (found []finding) {
 	of := map[int64][]ruleRun{}
 	for _, r := range h.runs {
@@ -79,6 +82,9 @@ func skippedAlone(h *history) (found []finding) {
 		}
 		at, going := r.finished(), 0
 		slack := freed + h.world.stood(at.Add(-2*time.Second), at)
+		if h.world.nodeTrouble(r.App, at.Add(-freed), at) {
+			slack += longAway // a result waits for as long as the database is away
+		}
 		for _, other := range of[r.Job] {
 			if other.ID != r.ID && !h.isOverlapSkip(other) && other.Claimed.Int64 <= r.Finished.Int64+clockError.Milliseconds() &&
 				(!other.Finished.Valid || other.finished().Add(slack).After(at)) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -51,7 +52,16 @@ func TestAFireIsSkippedOnlyBesideAnother(t *testing.T) {
 	require.Empty(t, of(run1(1, "RUNNING", 103, 103, 0)))
 	require.Equal(t, []string{"skipped alone"}, of(run1(1, "SUCCEEDED", 99, 99, 100)))
 	require.Equal(t, []string{"skipped alone"}, of(run1(1, "SUCCEEDED", 105, 105, 106)))
+
+	h := story(ruleJob{Overlap: "SKIP"}, []ruleRun{run1(1, "SUCCEEDED", 90, 90, 91), skipped})
+	h.world = away{}
+	require.Empty(t, judged(h), "the result may have come no sooner")
 }
+
+// away is a world whose database has been away.
+type away struct{ ideal }
+
+func (away) nodeTrouble(string, time.Time, time.Time) bool { return true }
 
 func TestWhoWaitsIsWatched(t *testing.T) {
 	var q queues
