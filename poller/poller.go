@@ -176,6 +176,7 @@ func (p *Poller) Run(ctx context.Context) {
 	loops.Go(func() { p.pendingLoop(ctx) })
 	loops.Wait()
 	p.handBack(context.WithoutCancel(ctx))
+	p.launcher.sentry.looks.Wait() // the launcher, which has been stopped, begins no other
 }
 
 // Wake makes the poller look at the tables now: this process has just written a schedule.

@@ -23,6 +23,7 @@ type sentry struct {
 	now   func() time.Time // the database's time
 	on    func() (bool, error)
 	pacer *outage.Pacer
+	looks sync.WaitGroup // the one under way
 
 	mu      sync.Mutex
 	looking bool
@@ -56,7 +57,7 @@ func (s *sentry) look(dueIn time.Duration, crowded bool, tell func(on bool, unti
 		return again
 	}
 	s.looking = true
-	go s.carryOut(lead+with, tell)
+	s.looks.Go(func() { s.carryOut(lead+with, tell) })
 	return idle
 }
 

@@ -1,6 +1,8 @@
 package poller
 
 import (
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -95,17 +97,25 @@ func TestARunWithoutASlotStartsWhenOneComesFree(t *testing.T) {
 func TestARunThatFindsNoSlotIsLeftToOthers(t *testing.T) {
 	benched(t, 1, func(b *bench, now time.Time) {
 		require.Equal(b.t, 1, b.pool.Reserve(1))
-		var left []int64
+		var mu sync.Mutex
+		var givenUp []int64
 		b.launcher.giveUp = func(runs []run.Run) {
+			mu.Lock()
+			defer mu.Unlock()
 			for _, r := range runs {
-				left = append(left, r.ID)
+				givenUp = append(givenUp, r.ID)
 			}
+		}
+		left := func() []int64 {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(givenUp)
 		}
 		b.holdRuns(runAt(1, 1, now.Add(100*time.Millisecond)), runAt(2, 2, now.Add(time.Second)))
 		rest(100*time.Millisecond + grace - time.Millisecond)
-		require.Empty(b.t, left)
+		require.Empty(b.t, left())
 		rest(2 * time.Millisecond)
-		require.Equal(b.t, []int64{1}, left)
+		require.Equal(b.t, []int64{1}, left())
 		b.pool.Release(1)
 		rest(time.Second)
 		require.Len(b.t, b.begun(), 1, "the other one has found one")
