@@ -9,11 +9,11 @@ func pick[T any](t *rapid.T, some ...T) T { return rapid.SampledFrom(some).Draw(
 func number(t *rapid.T, from, to int) int { return rapid.IntRange(from, to).Draw(t, "") }
 
 func drawJob(t *rapid.T, id int64) Step {
-	backoff := pick(t, ms(0), 1000, 10000)
+	backoff := pick(t, ms(1000), 10000, 0, 1000)
 	return Step{Do: "job", ID: id, Job: &Job{
 		Recovery: pick(t, false, true), Overlap: pick(t, "", "SKIP", "QUEUE", ""), History: pick(t, "", "", "FAILED", "NONE"), QueueLimit: pick(t, 10, 0, 1, 2),
-		MaxRunning: pick(t, 0, 0, 0, 1, 2, 3), Priority: pick(t, 0, 0, -1, 1), Timeout: pick(t, ms(0), 0, 2000), Attempts: pick(t, 1, 1, 2, 3),
-		Backoff: backoff, MaxBackoff: backoff * pick(t, ms(1), 3, 100), KeepRuns: pick(t, 0, 0, 0, 1, 3),
+		MaxRunning: pick(t, 0, 0, 0, 1, 2, 3), Priority: pick(t, 0, 0, -1, 1), Timeout: pick(t, ms(0), 0, 2000), Attempts: pick(t, 1, 3, 2, 1, 4),
+		Backoff: backoff, MaxBackoff: backoff * pick(t, ms(100), 3, 1), KeepRuns: pick(t, 0, 0, 0, 1, 3),
 	}}
 }
 
@@ -60,7 +60,7 @@ func drawStep(t *rapid.T, faults bool) Step {
 	case "advance":
 		return Step{Do: "advance", By: pick(t, jumps...)}
 	case "back":
-		return Step{Do: "advance", By: -pick(t, ms(1000), 100, 5000, 30000, 90000)}
+		return Step{Do: "advance", By: -pick(t, ms(1000), 100, 5000, 30000, 50000)}
 	case "poll":
 		return drawFault(t, Step{Do: "poll", Node: node}, faults)
 	case "pass":
@@ -128,9 +128,9 @@ func drawSteps(t *rapid.T, faults bool) []Step {
 		steps = append(steps, silence(node, number(t, 4, 6))...)
 		steps = append(steps, pass((node+1)%procs), pass((node+2)%procs), poll((node+1)%procs), Step{Do: "beat", Node: node}, Step{Do: "join", Node: node}, poll(node))
 		return append(steps, Step{Do: "release", Node: node, Text: classOfJob(id)})
-	case 24, 25: // a job that fails again and again
-		steps := []Step{{Do: "mode", ID: id, Text: pick(t, "fail", "retry5")}, {Do: "enqueue", ID: id, N: number(t, 0, 3)}}
-		for range number(t, 1, 4) {
+	case 0, 24, 25: // a job that fails again and again
+		steps := []Step{{Do: "mode", ID: id, Text: pick(t, "fail", "retry5")}, {Do: "enqueue", ID: id, N: pick(t, 0, 0, 3, 2)}}
+		for range number(t, 3, 6) {
 			steps = append(steps, poll(number(t, 0, procs-1)), Step{Do: "advance", By: pick(t, ms(1000), 2000, 5000, 10000, 30000)})
 		}
 		return steps
