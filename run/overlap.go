@@ -128,7 +128,7 @@ func (s *Store) candidates(ctx context.Context, runs []Run) (candidates []candid
 			several[r.JobID] = n
 		}
 	}
-	free, err := s.freeSlots(ctx, several, len(runs))
+	free, err := s.freeSlots(ctx, several, MostRunning) // more than there are runs: others may be in line before them
 	if err != nil {
 		return nil, fmt.Errorf("look for free slots: %w", err)
 	}

@@ -30,6 +30,22 @@ var kept = []struct {
 		{Do: "exec", ID: 4, N: 1, Exec: &Exec{Every: 333, Repeat: 1, NoApp: true}},
 		{Do: "pause job", ID: 1},
 	}},
+	{name: "a fire is not skipped for a run in line before it while there are slots for both", steps: []Step{
+		{Do: "job", ID: 1, Job: &Job{Overlap: "QUEUE", MaxRunning: 3}},
+		{Do: "exec", ID: 1, N: 1, Exec: &Exec{Every: 1000, Repeat: -1}},
+		{Do: "join"},
+		{Do: "enqueue", ID: 1},
+		{Do: "poll"},
+	}},
+	{name: "the same, with a fire of another job", steps: []Step{
+		{Do: "job", ID: 1, Job: &Job{Overlap: "QUEUE", MaxRunning: 3}},
+		{Do: "job", ID: 3, Job: &Job{MaxRunning: 3}},
+		{Do: "exec", ID: 1, N: 1, Exec: &Exec{Every: 1000, Repeat: -1}},
+		{Do: "exec", ID: 2, N: 3, Exec: &Exec{Every: 2000, Repeat: -1}},
+		{Do: "join"},
+		{Do: "enqueue", ID: 1},
+		{Do: "poll"},
+	}},
 	{name: "a run that leaves no row cannot be tried again", steps: []Step{
 		{Do: "job", ID: 2, Job: &Job{History: "NONE"}},
 		{Do: "sql run", ID: 2},

@@ -284,7 +284,7 @@ func (m *model) candidates(runs []held) (some []held, ok bool) {
 		mine := runs[:n]
 		runs = runs[n:]
 		slots := 1
-		if s := mine[0].opts.slots(); s > 1 && !m.statement(func() { slots = min(m.free(mine[0].job, s), n) }) {
+		if s := mine[0].opts.slots(); s > 1 && !m.statement(func() { slots = m.free(mine[0].job, s) }) {
 			return nil, false
 		}
 		if slots == 0 || mine[0].opts.overlap == "SKIP" {
