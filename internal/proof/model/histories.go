@@ -23,7 +23,7 @@ func drawCron(t *rapid.T) string {
 
 func drawExec(t *rapid.T, id int64, jobs int) Step {
 	e := &Exec{
-		Misfire: pick(t, "", "SKIP", "CATCH_UP"), CatchUp: pick(t, 100, 1, 2, 0), Repeat: pick(t, int64(-1), -1, -1, -1, -1, -1, 1, 3, 0), State: pick(t, "", "", "", "", "", "", "", initial, paused),
+		Misfire: pick(t, "", "SKIP", "CATCH_UP"), CatchUp: pick(t, 10, 1, 2, 0), Repeat: pick(t, int64(-1), -1, -1, -1, -1, -1, 1, 3, 0), State: pick(t, "", "", "", "", "", "", "", initial, paused),
 		Start: pick(t, ms(0), 0, 0, 0, 1000, 7500, -30000, -600000), End: pick(t, ms(0), 0, 0, 0, 0, 0, 30000, 90000), NoApp: pick(t, false, false, false, false, false, false, false, true),
 	}
 	if pick(t, true, true, false) {
@@ -56,7 +56,7 @@ func drawStep(t *rapid.T, faults bool) Step {
 	switch pick(t, // the first ones are drawn more often
 		"advance", "poll", "poll", "advance", "beat", "pass", "advance", "poll", "enqueue", "poll", "advance", "release", "hold", "mode", "beat", "pass",
 		"advance", "poll", "app", "node", "pause", "resume", "pause job", "resume job", "cron", "attend", "sql run", "cancel", "sql cancel", "retry",
-		"join", "kill", "stop", "back", "exec", "poll", "advance", "enqueue", "beat", "pass", "attend") {
+		"join", "kill", "stop", "back", "exec", "poll", "advance", "enqueue", "end", "limit", "edit", "delete", "beat", "pass", "attend", "job") {
 	case "advance":
 		return Step{Do: "advance", By: pick(t, jumps...)}
 	case "back":
@@ -99,6 +99,14 @@ func drawStep(t *rapid.T, faults bool) Step {
 		return Step{Do: "cancel", ID: int64(number(t, 0, 40))}
 	case "sql cancel":
 		return Step{Do: "sql cancel", ID: int64(number(t, 0, 40))}
+	case "end":
+		return Step{Do: "end", ID: int64(number(t, 0, 40))}
+	case "limit":
+		return Step{Do: "limit", ID: id, N: number(t, 0, 11)}
+	case "edit":
+		return Step{Do: "edit", ID: id, N: pick(t, 0, 0, 1, 5, 20), By: pick(t, ms(0), 0, 30000, -5000), On: pick(t, false, true)}
+	case "delete":
+		return Step{Do: "delete", ID: id}
 	case "retry":
 		return Step{Do: "retry", ID: int64(number(t, 0, 40))}
 	case "join":

@@ -110,6 +110,8 @@ func (p plan) run(ctx context.Context) error {
 	return errors.Join(t.failed...)
 }
 
+var errDifferent = errors.New("the engine and the model differ")
+
 // tally is what all workers have done.
 type tally struct {
 	plan
@@ -125,7 +127,8 @@ type tally struct {
 func (t *tally) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.failed = append(t.failed, err)
+	_, _ = fmt.Fprintln(os.Stdout, err) // at once: others may take their time
+	t.failed = append(t.failed, errDifferent)
 }
 
 // next is the seed of the next history, if there is to be one.
@@ -142,6 +145,7 @@ func (t *tally) add(c counts) {
 	t.mu.Lock()
 	t.counts.steps += c.steps
 	t.counts.faults += c.faults
+	t.counts.slow += c.slow
 	t.most = max(t.most, c.most)
 	say := time.Since(t.said) >= time.Minute
 	if say {
@@ -157,8 +161,8 @@ func (t *tally) say() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	took := time.Since(t.begin)
-	_, _ = fmt.Fprintf(os.Stdout, "%s: %d steps, %.0f a second, in %d histories, with %d freezes and lost answers, up to %d models at a time\n",
-		took.Round(time.Second), t.counts.steps, float64(t.counts.steps)/took.Seconds(), t.histories, t.counts.faults, t.most)
+	_, _ = fmt.Fprintf(os.Stdout, "%s: %d steps, %.0f a second, in %d histories, with %d freezes and lost answers, up to %d models at a time; %d given up, since the machine was too slow\n",
+		took.Round(time.Second), t.counts.steps, float64(t.counts.steps)/took.Seconds(), t.histories, t.counts.faults, t.most, t.counts.slow)
 }
 
 // work plays history after history in a database of its own.
@@ -200,15 +204,18 @@ func (w *world) try(steps []Step, seed int, limit time.Duration) (counts, error)
 		return p, err
 	}
 	p, err := play(steps)
+	if errors.Is(err, errSlow) {
+		p.counts.slow, err = 1, nil
+	}
 	if err == nil {
 		return p.counts, nil
 	}
 	_, _ = fmt.Fprintf(os.Stdout, "seed %d: %v\n", seed, err)
 	least := shrink(steps[:min(p.counts.steps+1, len(steps))], limit, func(steps []Step) bool {
 		_, err := play(steps)
-		return err != nil
+		return err != nil && !errors.Is(err, errSlow)
 	})
-	if _, e := play(least); e != nil {
+	if _, e := play(least); e != nil && !errors.Is(e, errSlow) {
 		err = e
 	}
 	return p.counts, fmt.Errorf("%w\n\n%s", err, history(least))

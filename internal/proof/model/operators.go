@@ -78,9 +78,14 @@ func (m *model) setCron(id int64, expr string) {
 func (m *model) enqueue(job int64, at ms, key string, once bool, tries, prio int, timeout ms) (request int, taken bool) {
 	if key != "" {
 		for i := range m.runs {
-			if r := &m.runs[i]; r.job == job && r.key == key && r.keyLive && (r.live() || r.once) {
+			r := &m.runs[i]
+			if r.job != job || r.key != key || !r.keyLive {
+				continue
+			}
+			if r.live() || r.once {
 				return r.request, true
 			}
+			r.keyLive = false // a person ended the run by SQL
 		}
 	}
 	m.requests++
@@ -164,6 +169,9 @@ func (m *model) retry(of name) (ok bool) {
 	if last.state != failed && last.state != lost && last.state != cancelled {
 		return false
 	}
+	if m.job(last.job) == nil {
+		return false
+	}
 	for i := range m.runs {
 		if r := &m.runs[i]; last.key != "" && r.seq != last.seq && r.job == last.job && r.key == last.key && r.keyLive {
 			return false
@@ -174,6 +182,54 @@ func (m *model) retry(of name) (ok bool) {
 	next := m.further(was, m.now, false, was.key != "")
 	if was.state == lost {
 		next.recovers = was.seq
+	}
+	return true
+}
+
+// endBySQL ends a run that goes, as a person should not. Its key and its slot stay until someone looks.
+func (m *model) endBySQL(of name) {
+	for _, r := range m.attempts(of) {
+		if r.state == running {
+			r.state = cancelled
+		}
+	}
+}
+
+// limit changes how many runs of a job go at a time, and how often it is tried.
+func (m *model) limit(id int64, maxRunning, attempts int) {
+	if j := m.job(id); j != nil {
+		j.opts.maxRunning, j.opts.attempts = maxRunning, attempts
+	}
+}
+
+// edit changes when an execute ends, and how often it fires, by SQL, and perhaps has its next fire computed again.
+func (m *model) edit(id, repeat int64, end ms, again bool) {
+	e := m.exec(id)
+	if e == nil {
+		return
+	}
+	was := *e
+	e.spec.repeat, e.spec.end = repeat, end
+	if again {
+		e.next = never
+	}
+	if *e != was {
+		e.changed = m.now
+	}
+}
+
+// deleteJob deletes a job and its schedules. What is pending is cancelled.
+func (m *model) deleteJob(id int64) (ok bool) {
+	if m.job(id) == nil {
+		return false
+	}
+	m.jobs = slices.DeleteFunc(m.jobs, func(j job) bool { return j.id == id })
+	m.execs = slices.DeleteFunc(m.execs, func(e exec) bool { return e.job == id })
+	for i := range m.runs {
+		if r := &m.runs[i]; r.job == id && r.state == pending {
+			r.state, r.finished = cancelled, m.now
+			r.release()
+		}
 	}
 	return true
 }

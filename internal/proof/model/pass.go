@@ -274,11 +274,12 @@ func (m *model) heal(p *proc, now ms) bool {
 	return m.moveAll(p, failing, rows, func(e *exec) move { return e.heals(now) })
 }
 
-// endCancelled ends pending runs that are to be cancelled, whenever they are due.
+// endCancelled ends pending runs that are to be cancelled, whenever they are due, and those that are due and have no job.
 func (m *model) endCancelled(now ms) bool {
 	return m.statement(func() {
 		for i := range m.runs {
-			if r := &m.runs[i]; r.state == pending && r.cancelAt != 0 {
+			r := &m.runs[i]
+			if gone := m.job(r.job) == nil && r.available <= now; r.state == pending && (r.cancelAt != 0 || gone) {
 				r.state, r.finished = cancelled, now
 				r.release()
 			}

@@ -124,6 +124,8 @@ func (w *world) handler(class string) func(context.Context, *qrtz.Run, struct{})
 	}
 }
 
+const joinLimit = 20 * time.Second
+
 // join has a process begin to live.
 func (w *world) join(i int, id string) error {
 	s, err := qrtz.Open(w.pools[i], w.config(id))
@@ -133,7 +135,12 @@ func (w *world) join(i int, id string) error {
 	for _, class := range classesOf[i] {
 		qrtz.Handle(s, class, w.handler(class))
 	}
-	w.manuals[i], err = s.Manual(w.ctx, "")
+	ctx, cancel := context.WithTimeout(w.ctx, joinLimit) // it waits for ever for a node that it does not know to be dead
+	defer cancel()
+	w.manuals[i], err = s.Manual(ctx, "")
+	if err != nil {
+		w.manuals[i] = nil
+	}
 	return err
 }
 
