@@ -145,7 +145,7 @@ func (t *tally) add(c counts) {
 	t.mu.Lock()
 	t.counts.steps += c.steps
 	t.counts.faults += c.faults
-	t.counts.slow += c.slow
+	t.slow += c.slow
 	t.most = max(t.most, c.most)
 	say := time.Since(t.said) >= time.Minute
 	if say {
@@ -162,7 +162,7 @@ func (t *tally) say() {
 	defer t.mu.Unlock()
 	took := time.Since(t.begin)
 	_, _ = fmt.Fprintf(os.Stdout, "%s: %d steps, %.0f a second, in %d histories, with %d freezes and lost answers, up to %d models at a time; %d given up, since the machine was too slow\n",
-		took.Round(time.Second), t.counts.steps, float64(t.counts.steps)/took.Seconds(), t.histories, t.counts.faults, t.most, t.counts.slow)
+		took.Round(time.Second), t.counts.steps, float64(t.counts.steps)/took.Seconds(), t.histories, t.counts.faults, t.most, t.slow)
 }
 
 // work plays history after history in a database of its own.
@@ -186,7 +186,7 @@ func (t *tally) work(ctx context.Context, cfg *mysql.Config) error {
 		if !ok {
 			return nil
 		}
-		done, err := w.try(histories.Example(seed), seed, t.shrink)
+		done, err := w.try(histories.Example(seed), seed, t.shrink) //nolint:contextcheck // a history is played to its end
 		t.add(done)
 		if err != nil {
 			return fmt.Errorf("history of seed %d: %w", seed, err)
