@@ -276,15 +276,18 @@ func (m *model) heal(p *proc, now ms) bool {
 
 // endCancelled ends pending runs that are to be cancelled, whenever they are due, and those that are due and have no job.
 func (m *model) endCancelled(now ms) bool {
-	return m.statement(func() {
-		for i := range m.runs {
-			r := &m.runs[i]
-			if gone := m.job(r.job) == nil && r.available <= now; r.state == pending && (r.cancelAt != 0 || gone) {
-				r.state, r.finished = cancelled, now
-				r.release()
+	end := func(which func(*run) bool) bool {
+		return m.statement(func() {
+			for i := range m.runs {
+				if r := &m.runs[i]; r.state == pending && which(r) {
+					r.state, r.finished = cancelled, now
+					r.release()
+				}
 			}
-		}
-	})
+		})
+	}
+	asked := end(func(r *run) bool { return r.cancelAt != 0 })
+	return end(func(r *run) bool { return m.job(r.job) == nil && r.available <= now }) && asked
 }
 
 // deriveJobStates has the states of jobs follow from their executes.
@@ -317,11 +320,12 @@ func (m *model) deriveJobStates() bool {
 
 // cleanHistory deletes the oldest of the runs that have ended beyond KEEP_RUNS.
 func (m *model) cleanHistory() bool {
-	return m.statement(func() {
-		for _, j := range m.jobs {
-			if j.opts.keepRuns == 0 {
-				continue
-			}
+	ok := true
+	for _, j := range m.jobs {
+		if j.opts.keepRuns == 0 {
+			continue
+		}
+		ok = m.statement(func() {
 			var ended []int
 			for _, r := range m.runs {
 				if r.job == j.id && !r.live() {
@@ -332,6 +336,7 @@ func (m *model) cleanHistory() bool {
 				m.deleteRun(ended[0])
 				ended = ended[1:]
 			}
-		}
-	})
+		}) && ok
+	}
+	return ok
 }

@@ -19,6 +19,7 @@ type player struct {
 	*world
 	beliefs []*model // that agree with the tables; more than one after a fault
 	counts  counts
+	nested  bool // the step is one of others in a freeze
 }
 
 // counts say what has been done.
@@ -133,7 +134,9 @@ func (p *player) faulty(s Step, real func() (string, error), ideal func(*model) 
 			if o.At > 0 || o.Node == s.Node && isProcStep(o.Do) {
 				continue
 			}
+			p.nested = true
 			real, ideal, err := p.resolve(o, m)
+			p.nested = false
 			if errors.Is(err, errNothing) {
 				continue
 			}
@@ -291,12 +294,15 @@ func (p *player) resolve(s Step, m *model) (real func() (string, error), ideal f
 	if slices.Contains([]string{"beat", "pass", "poll", "attend", "hold", "release", "stop", "kill"}, s.Do) && !me.alive {
 		return nil, nil, errNothing
 	}
-	target := func() (name, int64, error) {
+	target := func(ids map[string]int64) (name, int64, error) {
 		if len(m.runs) == 0 {
 			return name{}, 0, errNothing
 		}
+		if p.nested { // the row of that attempt may be gone by then; the first one's id names the run all the same
+			ids = w.origins
+		}
 		r := &m.runs[int(s.ID)%len(m.runs)]
-		return r.name(), w.runIDs[r.label()], nil
+		return r.name(), ids[r.label()], nil
 	}
 	ok := func(err error, problems ...error) (string, error) {
 		if err == nil {
@@ -455,17 +461,17 @@ func (p *player) resolve(s Step, m *model) (real func() (string, error), ideal f
 			return err
 		}), quiet(func(m *model) { m.insertBySQL(s.ID) }), nil
 	case "cancel":
-		of, id, err := target()
+		of, id, err := target(w.runIDs)
 		return func() (string, error) { return ok(w.client.Cancel(w.ctx, id), qrtz.ErrWrongState, qrtz.ErrNotFound) }, func(m *model) string { return said(m.cancel(of)) }, err
 	case "sql cancel":
-		of, id, err := target()
+		of, id, err := target(w.origins)
 		return plain(func() error {
-			return w.exec(`UPDATE QRTZ_RUN R JOIN QRTZ_RUN T ON T.ID = ? AND COALESCE(T.ORIGIN, T.ID) = COALESCE(R.ORIGIN, R.ID) SET R.CANCEL_AT = ? WHERE R.STATE IN ('PENDING', 'RUNNING')`, id, w.clock.now)
+			return w.exec(`UPDATE QRTZ_RUN SET CANCEL_AT = ? WHERE COALESCE(ORIGIN, ID) = ? AND STATE IN ('PENDING', 'RUNNING')`, w.clock.now, id)
 		}), quiet(func(m *model) { m.cancelBySQL(of) }), err
 	case "end":
-		of, id, err := target()
+		of, id, err := target(w.origins)
 		return plain(func() error {
-			return w.exec(`UPDATE QRTZ_RUN R JOIN QRTZ_RUN T ON T.ID = ? AND COALESCE(T.ORIGIN, T.ID) = COALESCE(R.ORIGIN, R.ID) SET R.STATE = 'CANCELLED' WHERE R.STATE = 'RUNNING'`, id)
+			return w.exec(`UPDATE QRTZ_RUN SET STATE = 'CANCELLED' WHERE COALESCE(ORIGIN, ID) = ? AND STATE = 'RUNNING'`, id)
 		}), quiet(func(m *model) { m.endBySQL(of) }), err
 	case "limit":
 		most, tries := s.N%4, s.N/4%3+1
@@ -492,7 +498,7 @@ func (p *player) resolve(s Step, m *model) (real func() (string, error), ideal f
 	case "delete":
 		return func() (string, error) { return ok(w.client.Delete(w.ctx, classOfJob(s.ID)), qrtz.ErrNotFound) }, func(m *model) string { return said(m.deleteJob(s.ID)) }, nil
 	case "retry":
-		of, id, err := target()
+		of, id, err := target(w.runIDs)
 		return func() (string, error) {
 			_, err := w.client.Retry(w.ctx, id)
 			return ok(err, qrtz.ErrWrongState, qrtz.ErrNotFound)

@@ -43,6 +43,7 @@ type world struct {
 	asked   map[int64]int
 	asks    int
 	runIDs  map[string]int64 // of the rows, by their names and attempts
+	origins map[string]int64 // of their first attempts
 }
 
 // newWorld works in a database that has the tables.
@@ -86,7 +87,8 @@ func (w *world) reset() error {
 	}
 	w.clock.now = startAt
 	clear(w.modes)
-	w.ids, w.asked, w.runIDs, w.asks = map[int]int64{}, map[int64]int{}, map[string]int64{}, 0
+	w.ids, w.asked, w.asks = map[int]int64{}, map[int64]int{}, 0
+	w.runIDs, w.origins = map[string]int64{}, map[string]int64{}
 	_, err := w.db.ExecContext(w.ctx, "DELETE FROM "+strings.Join(tables, "; DELETE FROM "))
 	return err
 }
@@ -259,6 +261,7 @@ func (w *world) dump() ([]string, error) {
 	var runs []row
 	names := map[int64]string{}
 	clear(w.runIDs)
+	clear(w.origins)
 	for rows.Next() {
 		var r row
 		if err := rows.Scan(&r.id, &r.exec, &r.fire, &r.attempt, &r.origin, &r.recovers, &r.rest); err != nil {
@@ -270,7 +273,7 @@ func (w *world) dump() ([]string, error) {
 			request = w.asked[r.origin]
 		}
 		names[r.id] = runName(r.exec, r.fire, request, int(r.attempt))
-		w.runIDs[names[r.id]] = r.id
+		w.runIDs[names[r.id]], w.origins[names[r.id]] = r.id, r.origin
 	}
 	for _, r := range runs {
 		recovers := "-"
