@@ -98,6 +98,9 @@ func (r *Run) LastSuccess(ctx context.Context) (at time.Time, err error) {
 	a := r.active
 	if err = a.usable(); err == nil || errors.Is(err, errNoRow) && r.ScheduleID != 0 {
 		err = a.session.ask(ctx, func() error {
+			if err = a.session.results.WriteOf(ctx, a.run.JobID); err != nil {
+				return err
+			}
 			at, err = a.session.runs.LastSuccess(ctx, a.run)
 			return err
 		})

@@ -237,3 +237,21 @@ func export(context.Context, int) error { return nil }
 func archive(context.Context, *sql.Tx, int64, int64) error { return nil }
 
 func report(context.Context, time.Time, time.Time) error { return nil }
+
+// The results of fires that succeed wait for company, but not those that a handler asks for.
+func TestLastSuccessIsThatOfTheFireBefore(t *testing.T) {
+	type seen struct{ fire, last time.Time }
+	saw := make(chan seen, 100)
+	b := newBooks(t, qrtz.Options{}, func(ctx context.Context, run *qrtz.Run) error {
+		last, err := run.LastSuccess(ctx)
+		saw <- seen{run.FireTime, last}
+		time.Sleep(300 * time.Millisecond) // the work
+		return err
+	})
+	require.NoError(t, b.node.Declare(t.Context(), qrtz.Job{Name: "book", Schedules: []qrtz.Schedule{qrtz.Every(time.Second)}}))
+	<-saw
+	for range 4 {
+		s := <-saw
+		require.Equal(t, time.Second, s.fire.Sub(s.last))
+	}
+}

@@ -3,6 +3,7 @@ package qrtz_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,4 +127,32 @@ func TestProgressIsInTheRowWhileItRuns(t *testing.T) {
 	c.eventually("second step", within, row("RUNNING", "100", "all of it"))
 	step <- struct{}{}
 	c.eventually("the last message stays", within, row("SUCCEEDED", "100", "printed 7 pages"))
+}
+
+// A fire that was claimed some time before it is due has its data, whatever becomes of the job meanwhile.
+func TestAHeldFireHasItsDataWhenItsJobIsDeleted(t *testing.T) {
+	got := make(chan int, 1)
+	c := newCluster(t)
+	n := c.start(c.open(patient("n1"), func(s *qrtz.Scheduler) {
+		qrtz.Handle(s, "first", func(context.Context, *qrtz.Run, struct{}) error { return nil })
+		qrtz.Handle(s, "held", func(_ context.Context, _ *qrtz.Run, data struct{ X string }) error {
+			got <- len(data.X)
+			return nil
+		})
+	}))
+	at := time.Now().Add(3 * time.Second).Truncate(time.Second)
+	require.NoError(t, n.Declare(t.Context(),
+		qrtz.Job{Name: "first", Class: "first", Schedules: []qrtz.Schedule{qrtz.At(at)}},
+		qrtz.Job{Name: "held", Class: "held", Data: map[string]string{"X": strings.Repeat("x", 5000)}, Schedules: []qrtz.Schedule{qrtz.At(at.Add(900 * time.Millisecond))}}))
+	c.eventually("claimed", 8*time.Second, func() bool {
+		return c.count(`SELECT COUNT(*) FROM QRTZ_RUN R JOIN QRTZ_JOB J ON J.ID = R.JOB_ID WHERE J.JOB_CLASS = 'held' AND R.STATE = 'RUNNING'`) == 1
+	})
+	c.exec(`DELETE FROM QRTZ_EXECUTE WHERE PID IN (SELECT ID FROM QRTZ_JOB WHERE JOB_CLASS = 'held')`)
+	c.exec(`DELETE FROM QRTZ_JOB WHERE JOB_CLASS = 'held'`)
+	select {
+	case n := <-got:
+		require.Equal(t, 5000, n)
+	case <-time.After(6 * time.Second):
+		require.Fail(t, "the handler has not been called")
+	}
 }

@@ -66,11 +66,11 @@ SELECT ` + wonColumns + `, E.JOB_DATA AS DATA
   LEFT JOIN QRTZ_RUN R FORCE INDEX (QRTZ_RUN_FIRE) ON R.EXECUTE_ID = E.ID AND R.FIRE_TIME = E.PREV_FIRE_TIME AND R.ATTEMPT = 1
  WHERE E.ID IN (?) AND E.CLAIM_TOKEN = ?`
 
-	// wonFewSQL also reads what few runs need of their jobs. It leaves out data that would take long to send.
+	// wonFewSQL also reads what few runs need of their jobs.
 	wonFewSQL = `
 SELECT E.ID AS EXECUTE_ID, E.FENCE, R.ID AS RUN_ID, R.FIRE_TIME, R.STATE, COALESCE(R.CLAIM_TOKEN = ?, 0) AS OURS, E.JOB_DATA AS OWN_DATA,
        COALESCE(J.ID, 0) AS ID, COALESCE(J.JOB_CLASS, '') AS JOB_CLASS,
-       IF(LENGTH(J.JOB_DATA) <= 4096, J.JOB_DATA, NULL) AS DATA, COALESCE(LENGTH(J.JOB_DATA), 0) AS DATA_SIZE, ` + run.OptionColumns + `
+       ` + run.JobDataColumns + `, ` + run.OptionColumns + `
   FROM QRTZ_EXECUTE E FORCE INDEX (PRIMARY)
   LEFT JOIN QRTZ_RUN R FORCE INDEX (QRTZ_RUN_FIRE) ON R.EXECUTE_ID = E.ID AND R.FIRE_TIME = E.PREV_FIRE_TIME AND R.ATTEMPT = 1
   LEFT JOIN QRTZ_JOB J ON J.ID = E.PID

@@ -91,6 +91,7 @@ func (p *Poller) dispatch(ctx context.Context) (time.Duration, error) {
 		return wait, outage.ErrIdle // without touching the pool: slots given back wake us
 	}
 	if wait := p.backingOff(); wait > 0 {
+		p.signals.hungry.Store(p.launcher.hungry())
 		return wait, outage.ErrIdle
 	}
 	lead, now := p.lead(), p.cluster.Now()

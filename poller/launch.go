@@ -30,7 +30,8 @@ type launcher struct {
 // launch is the runs of one claim with the same fire time.
 type launch struct {
 	at   time.Time
-	sure bool // the switches were seen on a moment before that time
+	sure bool      // the switches were seen on a moment before that time
+	ends time.Time // when, by this process's clock, that is a moment no more; zero: never
 	runs []*start
 }
 
@@ -63,7 +64,9 @@ func (l *launcher) hold(runs []run.Run, slotless func(run.Run) bool, sure time.T
 	defer l.mu.Unlock()
 	groups := l.group(runs)
 	for _, g := range groups {
-		g.sure = l.sentry == nil || sure.IsZero() || !g.at.After(sure)
+		if g.sure = l.sentry == nil || sure.IsZero() || !g.at.After(sure); g.sure && !sure.IsZero() {
+			g.ends = time.Now().Add(sureFor)
+		}
 		for _, s := range g.runs {
 			s.slotless = slotless(s.run)
 		}
@@ -167,6 +170,9 @@ func (l *launcher) startDue() {
 			break
 		}
 		due++
+		if !group.ends.IsZero() && time.Now().After(group.ends) {
+			group.sure, group.ends = false, time.Time{} // the process was frozen, the clock was set back, or there was no slot
+		}
 		if group.sure {
 			l.startGroup(group, now.Sub(group.at))
 		}
@@ -175,9 +181,10 @@ func (l *launcher) startDue() {
 	if l.held = l.held[due:]; len(left) > 0 {
 		l.held = slices.Concat(left, l.held)
 	}
-	l.short = slices.ContainsFunc(left, func(g *launch) bool { return g.sure })
+	noSlot := slices.ContainsFunc(left, func(g *launch) bool { return g.sure })
+	l.short = noSlot && l.pool.Free() == 0 // else their classes are at their limits
 	wait := l.look(now)
-	if l.short {
+	if noSlot {
 		wait = min(wait, grace) // at the latest, if no slot comes free
 	}
 	if len(l.held) > len(left) {
@@ -242,7 +249,9 @@ func (l *launcher) looked(on bool, until time.Time) {
 		return
 	}
 	for _, group := range l.held {
-		group.sure = group.sure || !group.at.After(until)
+		if !group.at.After(until) {
+			group.sure, group.ends = true, time.Now().Add(sureFor)
+		}
 	}
 	l.startDue()
 }

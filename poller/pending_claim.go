@@ -34,6 +34,11 @@ func (l *pendingLoop) wanted(rooms map[string]int) (n int, wait time.Duration) {
 		wanted = min(wanted, max(1, l.pool.Size()/8))
 	}
 	l.yields = time.Time{}
+	if _, held := l.launcher.slotless(); held > 0 { // fires that were claimed without slots rely on finding some
+		if wanted = min(wanted, max(0, l.pool.Free()-held)+sum(rooms)); wanted == 0 {
+			return 0, grace
+		}
+	}
 	if free := l.pool.Free() + sum(rooms); free < min(wanted, l.pool.Size()/4) {
 		if l.short.IsZero() {
 			l.short = time.Now()

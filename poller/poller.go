@@ -134,8 +134,9 @@ type Poller struct {
 	wake     chan struct{} // the plan has something new
 	poll     chan struct{} // do not wait for the next beat
 
-	lastChange time.Time // of executes, that the sweep has read
-	uneasy     time.Time // until when the sweep hurries: an owner has left something
+	lastChange time.Time      // of executes, that the sweep has read
+	ownBefore  map[int64]bool // this node's own that the last sweep found overdue (ownFirst)
+	uneasy     time.Time      // until when the sweep hurries: an owner has left something
 }
 
 // New returns a poller.

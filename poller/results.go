@@ -3,6 +3,7 @@ package poller
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,7 +38,8 @@ type Results struct {
 	complete func(context.Context, []run.Result) (run.Completed, error)
 	log      zerolog.Logger
 
-	full chan struct{} // a batch is full
+	full     chan struct{} // a batch is full
+	flushing chan struct{} // holds one while a flush is under way
 
 	// Awaited tells whether a caller of this process waits for the end of a run, and Nodes how many nodes claim. Set them before use; nil is for
 	// never, and for one.
@@ -46,15 +48,16 @@ type Results struct {
 
 	mu      sync.Mutex
 	waiting []run.Result
-	wanted  bool         // something waits for one of them
-	since   time.Time    // when the first of them came
-	locked  []run.Result // whose rows another transaction holds
-	said    bool         // that there are such
+	wanted  bool           // something waits for one of them
+	since   time.Time      // when the first of them came
+	locked  []run.Result   // whose rows another transaction holds
+	asked   map[int64]bool // the jobs whose handlers ask for the last success (WriteOf)
+	said    bool           // that there are such
 }
 
 // NewResults returns a collector that writes with complete.
 func NewResults(complete func(context.Context, []run.Result) (run.Completed, error), log zerolog.Logger) *Results {
-	return &Results{complete: complete, log: log, full: make(chan struct{}, 1)}
+	return &Results{complete: complete, log: log, full: make(chan struct{}, 1), flushing: make(chan struct{}, 1)}
 }
 
 // Add takes a result to be written, if its run has a row. It never blocks.
@@ -67,7 +70,7 @@ func (r *Results) Add(result run.Result) {
 	if len(r.waiting) == 0 {
 		r.since = time.Now()
 	}
-	r.waiting, r.wanted = append(r.waiting, result), r.wanted || wanted
+	r.waiting, r.wanted = append(r.waiting, result), r.wanted || wanted || r.asked[result.Run.JobID]
 	full := len(r.waiting) == flushBatch
 	r.mu.Unlock()
 	if full {
@@ -83,6 +86,27 @@ func (r *Results) Add(result run.Result) {
 func mayWait(r run.Result) bool {
 	o := r.Run.Options
 	return r.State == run.Succeeded && r.Run.ExecuteID != 0 && !o.Recovery && o.Overlap == run.OverlapAllow && o.MaxRunning == 0
+}
+
+// WriteOf writes what waits of a job, or waits until that has been written, and has no further result of the job wait for company: its
+// handler asks which run has succeeded last.
+func (r *Results) WriteOf(ctx context.Context, job int64) error {
+	r.mu.Lock()
+	if r.asked == nil {
+		r.asked = map[int64]bool{}
+	}
+	r.asked[job] = true
+	waits := slices.ContainsFunc(r.waiting, func(w run.Result) bool { return w.Run.JobID == job })
+	r.mu.Unlock()
+	if waits {
+		_, err := r.flush(ctx)
+		return err
+	}
+	end, err := r.begin(ctx) // a flush under way may be writing it
+	if err == nil {
+		end()
+	}
+	return err
 }
 
 // Hurry has what waits written with the next flush.
@@ -195,14 +219,26 @@ func (r *Results) Flush(ctx context.Context) error {
 	return err
 }
 
+// begin waits until no flush is under way, and begins one.
+func (r *Results) begin(ctx context.Context) (end func(), err error) {
+	select {
+	case r.flushing <- struct{}{}:
+		return func() { <-r.flushing }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 // flush writes everything that waits. What comes in meanwhile is left to the next flush, or a steady stream would be
 // written in batches of one.
 func (r *Results) flush(ctx context.Context) (wrote bool, err error) {
+	end, err := r.begin(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer end()
 	for left := r.left(); left > 0; {
 		batch := r.take()
-		if len(batch) == 0 {
-			break // another goroutine flushes too
-		}
 		left -= len(batch)
 		done, err := r.write(ctx, batch)
 		r.putBack(done.Left)

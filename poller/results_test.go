@@ -326,3 +326,23 @@ func TestWhichResultsSomethingWaitsFor(t *testing.T) {
 		})
 	}
 }
+
+// A handler that asks which run has succeeded last is told of those whose results wait, and from then on they do not.
+func TestTheResultsOfAJobThatIsAskedForAreWritten(t *testing.T) {
+	collecting(t, func(t *testing.T, w *writer, r *Results, stop func(), _ *bytes.Buffer) {
+		of := func(job int64) func(*run.Result) { return func(r *run.Result) { r.Run.JobID = job } }
+		succeeded(r, 1, 2, of(1))
+		succeeded(r, 3, 1, of(2))
+		require.NoError(t, r.WriteOf(t.Context(), 3))
+		require.Empty(t, w.sizes())
+		require.NoError(t, r.WriteOf(t.Context(), 2))
+		require.Equal(t, []int{3}, w.sizes())
+		succeeded(r, 4, 1, of(1))
+		rest(2 * flushEvery)
+		require.Len(t, w.sizes(), 1)
+		succeeded(r, 5, 1, of(2))
+		rest(flushEvery)
+		require.Equal(t, []int{3, 2}, w.sizes())
+		stop()
+	})
+}

@@ -15,6 +15,7 @@ const (
 	lookFirst   = 3 * time.Millisecond // how long before it is needed a look is sent, at least
 	lookMost    = maxLead              // and at most; for a crowd, whose start takes all the processor there is
 	lookTimeout = time.Second
+	sureFor     = 2 * lookMost // how long what a look has seen is believed
 )
 
 // sentry looks at the switches just before a run starts that was claimed some time ago: the claim saw them on, but they may

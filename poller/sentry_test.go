@@ -150,3 +150,33 @@ func TestAClaimIsALook(t *testing.T) {
 		require.Zero(b.t, b.looks())
 	})
 }
+
+// What a look has seen is believed for a moment: not by a run that then waits for a slot, or for a clock that was set back.
+func TestALookIsNotBelievedForLong(t *testing.T) {
+	t.Run("no slot", func(t *testing.T) {
+		benched(t, 1, func(b *bench, now time.Time) {
+			require.Equal(b.t, 1, b.pool.Reserve(1))
+			b.holdRuns(runAt(1, 1, now.Add(100*time.Millisecond)))
+			rest(110 * time.Millisecond)
+			require.Equal(b.t, 1, b.looks())
+			b.cluster.set(func() { b.cluster.switchedOff = true })
+			rest(sureFor)
+			b.pool.Release(1)
+			b.launcher.slotsFreed()
+			rest(time.Second)
+			require.Empty(b.t, b.begun())
+		})
+	})
+	t.Run("clock set back", func(t *testing.T) {
+		benched(t, 1, func(b *bench, now time.Time) {
+			b.holdRuns(runAt(1, 1, now.Add(100*time.Millisecond)))
+			rest(98 * time.Millisecond)
+			require.Equal(b.t, 1, b.looks())
+			b.cluster.set(func() { b.cluster.offset = -5 * time.Second })
+			rest(time.Second)
+			b.cluster.set(func() { b.cluster.switchedOff = true })
+			rest(10 * time.Second)
+			require.Empty(b.t, b.begun())
+		})
+	})
+}

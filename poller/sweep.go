@@ -70,7 +70,13 @@ func (p *Poller) ownFirst(rows []*execute.Execute) []*execute.Execute {
 			own = append(own, e)
 		}
 	}
-	if _, of := p.cluster.Position(); 2*of*len(own) < len(rows) || len(own) == 0 {
+	ids, stuck := map[int64]bool{}, true
+	for _, e := range own {
+		ids[e.ID] = true
+		stuck = stuck && p.ownBefore[e.ID] // it has not been claimed since the last sweep: another transaction holds its row, say
+	}
+	p.ownBefore = ids
+	if _, of := p.cluster.Position(); 2*of*len(own) < len(rows) || stuck {
 		return rows
 	}
 	return own

@@ -172,3 +172,18 @@ func TestTheFirstToSeeARunClaimsIt(t *testing.T) {
 		})
 	}
 }
+
+// One of its own that stays where it is, since another transaction holds its row, keeps a node from nothing.
+func TestARowThatIsLockedHidesNoOthers(t *testing.T) {
+	benched(t, 10, func(b *bench, now time.Time) {
+		b.cluster.set(func() {
+			b.cluster.nodes = 2
+			b.cluster.ranks = func(id int64) int { return int(id - 1) }
+		})
+		b.store.set(func() { b.store.lost = map[int64]bool{1: true} })
+		b.put(every(1, time.Hour, now.Add(time.Second)), every(2, time.Hour, now.Add(time.Second)))
+		b.start()
+		rest(5 * time.Second)
+		require.Len(b.t, b.begun(), 1)
+	})
+}

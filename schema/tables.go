@@ -3,6 +3,7 @@ package schema
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"fmt"
 
 	"github.com/jmoiron/sqlx"
@@ -56,6 +57,7 @@ func (t Tables) QueryDirty(ctx context.Context, f func(*sqlx.Rows) error, query 
 	}
 	rows, err := conn.QueryxContext(ctx, query, args...)
 	if err != nil {
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // it may not have been sent: the next statement must not be the dirty one
 		return err
 	}
 	defer func() { _ = rows.Close() }() // Err says what there is to say
