@@ -101,4 +101,4 @@ func columns(data []byte) int {
 
 // wideQuery is how many columns the answer of a poll has at least: whole rows of executes with their jobs. Other queries of the
 // engine's have fewer.
-const wideQuery = 19
+const wideQuery = 24
