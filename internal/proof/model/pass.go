@@ -123,28 +123,31 @@ func (m *model) lose(instance int) bool {
 	}) {
 		return false
 	}
-	if len(seqs) == 0 {
-		return true
-	}
-	return m.statement(func() {
-		for _, seq := range seqs {
-			r := m.run(seq)
-			if r == nil || r.state != running || r.instance != instance {
-				continue
-			}
-			j := m.job(r.job)
-			recovers := j != nil && j.opts.recovery && r.recoveries < maxRecoveries && r.cancelAt == 0
-			r.state, r.finished, r.slot = lost, m.now, 0
-			was := *r
-			passed := recovers && r.keyLive
-			if passed || !r.once {
-				r.keyLive = false
-			}
-			if recovers {
-				m.further(was, m.now, true, passed)
-			}
+	for _, seq := range seqs { // the engine loses several in one packet, as it claims pending ones
+		if !m.statement(func() { m.loseRun(seq, instance) }) {
+			return false
 		}
-	})
+	}
+	return true
+}
+
+// loseRun puts one of them on record.
+func (m *model) loseRun(seq, instance int) {
+	r := m.run(seq)
+	if r == nil || r.state != running || r.instance != instance {
+		return
+	}
+	j := m.job(r.job)
+	recovers := j != nil && j.opts.recovery && r.recoveries < maxRecoveries && r.cancelAt == 0
+	r.state, r.finished, r.slot = lost, m.now, 0
+	was := *r
+	passed := recovers && r.keyLive
+	if passed || !r.once {
+		r.keyLive = false
+	}
+	if recovers {
+		m.further(was, m.now, true, passed)
+	}
 }
 
 // further inserts the next attempt of a run, unless it is there.
@@ -318,10 +321,14 @@ func (m *model) deriveJobStates() bool {
 	})
 }
 
-// cleanHistory deletes the oldest of the runs that have ended beyond KEEP_RUNS.
+// cleanHistory deletes the oldest of the runs that have ended beyond KEEP_RUNS, first those of jobs that keep the fewest.
 func (m *model) cleanHistory() bool {
 	ok := true
-	for _, j := range m.jobs {
+	jobs := slices.Clone(m.jobs)
+	slices.SortFunc(jobs, func(a, b job) int {
+		return cmp.Or(cmp.Compare(a.opts.keepRuns, b.opts.keepRuns), cmp.Compare(a.id, b.id))
+	})
+	for _, j := range jobs {
 		if j.opts.keepRuns == 0 {
 			continue
 		}

@@ -406,43 +406,50 @@ func (m *model) claimPending(p *proc, now ms) (won []held, ok bool) {
 	slices.SortFunc(toClaim, func(a, b run) int { return cmp.Compare(a.seq, b.seq) })
 	m.claims++
 	claim := m.claims
-	d := doubt{kind: "pending", instance: p.instance, claim: claim}
-	for _, r := range toClaim {
-		d.seqs, d.before = append(d.seqs, r.seq), append(d.before, r.claim)
-	}
-	if !m.statement(func() {
-		n := m.node(p.node)
-		if n == nil || n.instance != p.instance || !n.on || !m.app.on {
-			return
+	// The engine claims some in one packet. How many depends on how quick the server was, so any run may be the first of a packet.
+	for i, was := range toClaim {
+		if !m.statement(func() {
+			if h, mine := m.claimRun(p, was, opts[was.job], claim); mine {
+				won = append(won, h)
+			}
+		}) {
+			d := doubt{kind: "pending", instance: p.instance, claim: claim}
+			for _, r := range toClaim[i:] {
+				d.seqs, d.before = append(d.seqs, r.seq), append(d.before, r.claim)
+			}
+			p.doubts = append(p.doubts, d)
+			return slices.DeleteFunc(won, func(h held) bool { return h.seq == was.seq }), false
 		}
-		for _, was := range toClaim {
-			r, j := m.run(was.seq), m.job(was.job)
-			limited := opts[was.job].limited()
-			if r == nil || r.state != pending || r.claim != was.claim || r.cancelAt != 0 || limited && m.free(r.job, opts[was.job].slots()) == 0 {
-				continue
-			}
-			r.state, r.host, r.instance, r.claimedAt, r.claim = running, p.node, p.instance, m.now, claim
-			if limited {
-				r.slot = 1
-			}
-			if r.fire < 1 {
-				r.fire = m.now
-			}
-			if r.available < 1 {
-				r.available = m.now
-			}
-			h := held{seq: r.seq, job: r.job, exec: r.exec, fire: r.fire, claim: claim, instance: p.instance, attempt: r.attempt, recov: r.recoveries, saved: r.saved}
-			if j != nil {
-				h.class, h.opts = j.class, r.options(j.opts)
-			}
-			won = append(won, h)
-		}
-	}) {
-		p.doubts = append(p.doubts, d)
-		return nil, false
 	}
 	slices.SortStableFunc(won, func(a, b held) int { return cmp.Or(cmp.Compare(a.fire, b.fire), cmp.Compare(a.seq, b.seq)) })
 	return won, true
+}
+
+// claimRun claims a pending run that is as it was read, if the switches are on and, of a limited job, there is a slot.
+func (m *model) claimRun(p *proc, was run, opts options, claim int) (h held, mine bool) {
+	n := m.node(p.node)
+	if n == nil || n.instance != p.instance || !n.on || !m.app.on {
+		return h, false
+	}
+	r, j := m.run(was.seq), m.job(was.job)
+	if r == nil || r.state != pending || r.claim != was.claim || r.cancelAt != 0 || opts.limited() && m.free(r.job, opts.slots()) == 0 {
+		return h, false
+	}
+	r.state, r.host, r.instance, r.claimedAt, r.claim = running, p.node, p.instance, m.now, claim
+	if opts.limited() {
+		r.slot = 1
+	}
+	if r.fire < 1 {
+		r.fire = m.now
+	}
+	if r.available < 1 {
+		r.available = m.now
+	}
+	h = held{seq: r.seq, job: r.job, exec: r.exec, fire: r.fire, claim: claim, instance: p.instance, attempt: r.attempt, recov: r.recoveries, saved: r.saved}
+	if j != nil {
+		h.class, h.opts = j.class, r.options(j.opts)
+	}
+	return h, true
 }
 
 // options are the job's, but for what the run has of its own.
