@@ -92,8 +92,7 @@ model: database ## random histories, by the engine and by a model of its rules (
 
 model/short: database
 	cd internal/proof/model && go test ./...
-	$(MODEL) --duration 20s --seed $(SHORT_SEED)
-	$(MODEL) --duration 40s
+	$(MODEL) --duration 0 --steps 25000 --seed $(SHORT_SEED) --workers 2
 
 torture/short: database faketime
 	internal/proof/torture/mutate.sh --check
