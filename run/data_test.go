@@ -49,3 +49,18 @@ func TestTheDataOfARunIsItsOwnOrItsSchedulesOrItsJobs(t *testing.T) {
 	check(claimed(pending(`"own"`)), `"own"`)
 	check(claimed(pending(strings.Repeat("x", 70_000))), strings.Repeat("x", 70_000))
 }
+
+// A run whose job has been deleted since it was claimed is not given the empty data of no job.
+func TestTheDataOfADeletedJobIsGone(t *testing.T) {
+	f := newTables(t)
+	id := f.Insert(`INSERT INTO QRTZ_RUN (APPLICATION, JOB_ID, FIRE_TIME) VALUES ('a', ?, 0)`, f.Job)
+	_, _, err := f.store.Data(t.Context(), Run{ID: id, JobID: f.Job}, 1<<20)
+	require.NoError(t, err)
+	f.Exec(`DELETE FROM QRTZ_JOB WHERE ID = ?`, f.Job)
+	_, _, err = f.store.Data(t.Context(), Run{ID: id, JobID: f.Job}, 1<<20)
+	require.ErrorIs(t, err, ErrNoData)
+	f.Exec(`UPDATE QRTZ_RUN SET JOB_DATA = '1'`)
+	data, _, err := f.store.Data(t.Context(), Run{ID: id, JobID: f.Job}, 1<<20)
+	require.NoError(t, err)
+	require.Equal(t, "1", string(data))
+}
